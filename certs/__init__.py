@@ -1,0 +1,1 @@
+"""Certificates of the webhook: a CA and a serving certificate, made, stored and checked."""

@@ -1,0 +1,1 @@
+"""podgate: an admission gate for AI pods on Kubernetes and KubeSphere."""
