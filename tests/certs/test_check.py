@@ -1,0 +1,85 @@
+"""What `problems_of` says, near misses first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import certs
+
+NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
+NAMES = ("podgate.ns.svc", "*.gate.example.org", "10.0.0.7", "fd00::7")
+CA = certs.new_ca(now=NOW)
+PAIR = certs.serving_pair(CA, names=NAMES, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        pytest.param(NOW, id="when made"),
+        pytest.param(NOW - timedelta(minutes=5), id="for a clock five minutes behind"),
+        pytest.param(NOW + timedelta(days=90, seconds=-1), id="a second before the end"),
+    ],
+)
+def test_a_good_pair_has_no_problem(at: datetime):
+    assert (
+        certs.problems_of(PAIR, at=at, names=("PODGATE.ns.svc", "a.gate.example.org"), ca=CA.certificate)
+        == ()
+    )
+
+
+@pytest.mark.parametrize(
+    ("at", "problem"),
+    [
+        (NOW - timedelta(minutes=5, seconds=1), "it is not valid before 2026-12-01 11:55 UTC"),
+        (NOW + timedelta(days=90), "it expired on 2027-03-01 12:00 UTC"),
+    ],
+    ids=["a second too early", "the moment it ends"],
+)
+def test_outside_its_time(at: datetime, problem: str):
+    assert certs.problems_of(PAIR, at=at) == (problem,)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["podgate.other.svc", "podgate", "gate.example.org", "a.b.gate.example.org", "10.0.0.8", "fd00::8"],
+)
+def test_a_name_it_is_not_for(name: str):
+    only = "podgate.ns.svc, *.gate.example.org, 10.0.0.7, fd00::7"
+    assert certs.problems_of(PAIR, at=NOW, names=(name,)) == (f"it is not for {name}, only for {only}",)
+
+
+def test_an_address_is_compared_as_an_address():
+    assert certs.problems_of(PAIR, at=NOW, names=("fd00:0:0::7",)) == ()
+
+
+@pytest.mark.parametrize(
+    ("pair", "problem"),
+    [
+        pytest.param(certs.Pair(b"no", PAIR.key), "the certificate is not readable PEM", id="no certificate"),
+        pytest.param(certs.Pair(PAIR.certificate, b"no"), "the key is not readable PEM", id="no key"),
+        pytest.param(certs.Pair(PAIR.certificate, b""), "the key is not readable PEM", id="an empty key"),
+        pytest.param(
+            certs.Pair(PAIR.certificate, CA.key),
+            "the key does not belong to the certificate",
+            id="another key",
+        ),
+    ],
+)
+def test_a_pair_no_server_can_start_with(pair: certs.Pair, problem: str):
+    assert certs.problems_of(pair, at=NOW) == (problem,)
+
+
+def test_an_unrelated_ca_of_the_same_name():
+    other = certs.new_ca(now=NOW)
+    assert certs.problems_of(PAIR, at=NOW, ca=other.certificate) == ("it is not signed by the CA",)
+
+
+def test_a_ca_that_is_no_certificate():
+    assert certs.problems_of(PAIR, at=NOW, ca=b"no") == ("it was not issued by the CA",)
+
+
+def test_several_problems_are_said_at_once():
+    late = NOW + timedelta(days=100)
+    assert len(certs.problems_of(certs.Pair(PAIR.certificate, CA.key), at=late, names=("x.y",))) == 3
