@@ -1,0 +1,156 @@
+"""A pod's containers, and what the pod asks for in all.
+
+A pod is read as it arrived: fields may be missing, null or of the wrong type, and none of that raises.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from webhook.kube.quantity import Quantity, QuantityError, parse_quantity
+
+Path = tuple[str | int, ...]
+Role = Literal["init", "sidecar", "app", "ephemeral"]
+Requests = dict[str, Quantity]
+
+_LISTS: tuple[tuple[str, Role], ...] = (
+    ("initContainers", "init"),
+    ("containers", "app"),
+    ("ephemeralContainers", "ephemeral"),
+)
+_NONE: Mapping[str, Any] = {}
+
+
+class Container(NamedTuple):
+    """One container and where it stands in the pod.
+
+    A sidecar is an init container with ``restartPolicy: Always``: it keeps running beside the app containers.
+    """
+
+    role: Role
+    name: str
+    path: Path
+    value: Mapping[str, Any]
+
+
+def containers(pod: Mapping[str, Any]) -> tuple[Container, ...]:
+    """Every container of a pod: init containers and sidecars, then app, then ephemeral ones."""
+    spec = pod.get("spec")
+    return tuple(_walk(spec)) if isinstance(spec, dict) else ()
+
+
+def container_requests(container: Mapping[str, Any]) -> Requests:
+    """What one container asks for, by resource name.
+
+    A request that is missing is the limit, as the API server fills it in
+    (kubernetes/kubernetes:pkg/apis/core/v1/defaults.go, SetDefaults_Pod). A value that is no quantity is left
+    out.
+    """
+    resources = _map(container, "resources")
+    if not resources:
+        return {}
+    requests = {name: value for name, value in _map(resources, "requests").items() if value is not None}
+    return _quantities({**_map(resources, "limits"), **requests})
+
+
+def combined_requests(parts: Iterable[tuple[Role, Mapping[str, Quantity]]]) -> Requests:
+    """What containers ask for together: the larger of what runs at last and what each init step needs.
+
+    The formula of kubernetes/component-helpers:resource/helpers.go (AggregateContainerRequests): per resource
+    the maximum of all app containers and sidecars and, for each init container, of it and the sidecars before
+    it. Ephemeral containers cannot ask for resources.
+
+    Args:
+        parts: Role and requests of each container; init containers and sidecars in the pod's order.
+    """
+    running: Requests = {}
+    sidecars: Requests = {}
+    peak: Requests = {}
+    for role, asked in parts:
+        if role == "app":
+            _add(running, asked)
+        elif role == "sidecar":
+            _add(running, asked)
+            _add(sidecars, asked)
+            _raise_to(peak, sidecars)
+        elif role == "init":
+            step = dict(sidecars)
+            _add(step, asked)
+            _raise_to(peak, step)
+    _raise_to(running, peak)
+    return running
+
+
+def effective_requests(pod: Mapping[str, Any]) -> Requests:
+    """What the scheduler and a quota count for a pod, by resource name, overhead included.
+
+    Pod-level requests take the place of the sum for cpu, memory and hugepages-*. What a pod-level limit adds
+    follows the API server's defaults (defaults.go, defaultPodRequests): it is the request where no container
+    asks, and always for huge pages, which cannot be overcommitted.
+    """
+    requests = combined_requests((each.role, container_requests(each.value)) for each in containers(pod))
+    spec = _map(pod, "spec")
+    if resources := _map(spec, "resources"):
+        _apply_pod_level(requests, resources)
+    if overhead := _map(spec, "overhead"):
+        _add(requests, _quantities(overhead))
+    return requests
+
+
+def _walk(spec: Mapping[str, Any]) -> Iterator[Container]:
+    for key, role in _LISTS:
+        items = spec.get(key)
+        if not isinstance(items, list):
+            continue
+        for index, value in enumerate(items):
+            if isinstance(value, dict):
+                name = value.get("name")
+                yield Container(
+                    "sidecar" if role == "init" and value.get("restartPolicy") == "Always" else role,
+                    name if isinstance(name, str) else "",
+                    ("spec", key, index),
+                    value,
+                )
+
+
+def _apply_pod_level(requests: Requests, resources: Mapping[str, Any]) -> None:
+    asked = _pod_level(_map(resources, "requests"))
+    for name, limit in _pod_level(_map(resources, "limits")).items():
+        if name not in requests or name.startswith("hugepages-"):
+            requests[name] = limit
+    requests.update(asked)
+
+
+def _pod_level(values: Mapping[str, Any]) -> Requests:
+    return _quantities({name: value for name, value in values.items() if _counts_at_pod_level(name)})
+
+
+def _counts_at_pod_level(name: str) -> bool:
+    # kubernetes/component-helpers:resource/helpers.go, IsSupportedPodLevelResource
+    return name in {"cpu", "memory"} or name.startswith("hugepages-")
+
+
+def _map(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = parent.get(key)
+    return value if isinstance(value, dict) else _NONE
+
+
+def _quantities(values: Mapping[str, Any]) -> Requests:
+    parsed: Requests = {}
+    for name, value in values.items():
+        try:
+            parsed[name] = parse_quantity(value)
+        except QuantityError:
+            continue
+    return parsed
+
+
+def _add(total: Requests, more: Mapping[str, Quantity]) -> None:
+    for name, quantity in more.items():
+        amount = total.get(name, 0) + quantity
+        total[name] = amount.numerator if amount.denominator == 1 else amount
+
+
+def _raise_to(total: Requests, other: Mapping[str, Quantity]) -> None:
+    for name, quantity in other.items():
+        if name not in total or total[name] < quantity:
+            total[name] = quantity
