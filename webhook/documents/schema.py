@@ -1,0 +1,158 @@
+"""Strict schemas for podgate's own kinds, and their errors with a place in the file."""
+
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+from webhook.documents import Document, Path, Problem
+
+LONGEST_FOUND = 60
+"""Characters of a found value that a message shows: enough to recognise it, short enough for one line."""
+
+
+class Schema(BaseModel):
+    """A part of a policy file: unknown keys are errors, types are not coerced, values are immutable."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=False,
+        regex_engine="rust-regex",
+    )
+
+
+def problems_of(
+    error: ValidationError, document: Document, base: Path, model: type[BaseModel]
+) -> list[Problem]:
+    """The errors of a validation as problems: where, what was expected, what was found, what to do.
+
+    Args:
+        error: what pydantic found.
+        document: the file's document, whose positions are used.
+        base: where in the document the validated value stands.
+        model: the schema, for "did you mean".
+    """
+    return [_problem(details, document, base, model) for details in error.errors(include_url=False)]
+
+
+def allowed_keys(model: type[BaseModel]) -> list[str]:
+    """The keys that a map of this schema may have, as they are written."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _problem(details: ErrorDetails, document: Document, base: Path, model: type[BaseModel]) -> Problem:
+    inner = tuple(details["loc"])
+    path = _as_written((*base, *inner), document)
+    where = ".".join(str(part) for part in path) or "the document"
+    match details["type"]:
+        case "extra_forbidden":
+            parent = ".".join(str(part) for part in path[:-1]) or "the document"
+            hint = did_you_mean(str(path[-1]), _keys_at(model, inner[:-1]))
+            return Problem(
+                document.source,
+                document.locate(path, key=True),
+                f"unknown key {shown(path[-1])} in {parent}",
+                hint,
+            )
+        case "missing":
+            place = document.locate(path[:-1], key=True)
+            return Problem(document.source, place, f"{where} is missing", f"add {path[-1]}: …")
+        case "value_error":
+            return Problem(document.source, document.locate(path), f"{where}: {details['ctx']['error']}")
+    message = f"{where}: expected {_expectation(details)}, found {shown(details['input'])}"
+    return Problem(document.source, document.locate(path), message)
+
+
+def _as_written(path: Path, document: Document) -> Path:
+    """The path without what normalising added: a map given in place of a list has no index."""
+    value, written = document.value, []
+    for segment in path:
+        if isinstance(segment, int) and not isinstance(value, list):
+            continue
+        written.append(segment)
+        try:
+            value = value[segment]
+        except (KeyError, IndexError, TypeError):
+            value = None
+    return tuple(written)
+
+
+def _keys_at(model: type[BaseModel], path: Path) -> list[str]:
+    """The keys of the map at a path inside a schema; none where it is no plain part of it."""
+    current: Any = model
+    for segment in path:
+        if isinstance(segment, str):
+            fields = {field.alias or name: field for name, field in current.model_fields.items()}
+            current = _model_in(fields[segment].annotation) if segment in fields else None
+        if current is None:
+            return []
+    return allowed_keys(current)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The schema inside a type such as `tuple[X, ...] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
+
+
+def did_you_mean(word: str, candidates: list[str]) -> str:
+    """A hint for a misspelt word: the nearest candidate, else all of them."""
+    near = get_close_matches(word, candidates, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"it may be one of: {', '.join(sorted(candidates))}" if candidates else ""
+
+
+def shown(value: Any) -> str:
+    """A found value for a message, on one line and bounded."""
+    if isinstance(value, dict):
+        return "a map"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    text = (
+        ascii(value)
+        if not str(value).isprintable()
+        else repr(value)
+        if isinstance(value, str)
+        else str(value)
+    )
+    return text if len(text) <= LONGEST_FOUND else text[: LONGEST_FOUND - 1] + "…"
+
+
+_EXPECTATIONS = {
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "dict_type": "a map",
+    "mapping_type": "a map",
+    "model_type": "a map",
+    "model_attributes_type": "a map",
+    "list_type": "a list",
+    "tuple_type": "a list",
+}
+
+
+def _expectation(details: ErrorDetails) -> str:
+    kind, context = details["type"], details.get("ctx", {})
+    if kind in ("literal_error", "enum"):
+        return str(context["expected"]).replace("'", "")
+    if kind.startswith(("greater_than", "less_than")):
+        bound = next(iter(context.values()))
+        return {"greater_than": "more than ", "greater_than_equal": "at least "}.get(kind, "at most ") + str(
+            bound
+        )
+    if kind in ("too_short", "string_too_short"):
+        return "at least one entry"
+    return _EXPECTATIONS.get(kind, details["msg"][:1].lower() + details["msg"][1:])
