@@ -80,8 +80,8 @@ def listed_objects(document: Document) -> Iterator[tuple[Path, Mapping[str, Any]
     """The objects of a document: itself, or what its List holds, Lists inside Lists included.
 
     Items without a kind get the one of their List, as kubectl and client-go give it
-    (kubernetes/apimachinery:pkg/apis/meta/v1/unstructured/helpers.go, decodeToList). An item that is no map is
-    left out.
+    (kubernetes/apimachinery:pkg/apis/meta/v1/unstructured/helpers.go, decodeToList). An item that is no
+    map is left out.
 
     Yields:
         The path of the object in the document, and the object.

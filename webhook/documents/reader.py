@@ -3,7 +3,7 @@
 import yaml
 
 from webhook.documents.model import Document, Position, Problem, Reading
-from webhook.documents.nodes import UNTAGGED, Chunk
+from webhook.documents.nodes import UNTAGGED, Chunk, collection_paused
 from webhook.documents.scalars import read_plain
 from webhook.documents.syntax import explain
 from webhook.documents.text import decode, origin, split
@@ -13,8 +13,8 @@ from webhook.documents.values import Finding, build
 def read_documents(data: bytes, source: str, *, strict: bool) -> Reading:
     """Reads a YAML or JSON stream.
 
-    A document with an error is left out and does not touch the others; an empty one is no document. Values are
-    what Kubernetes reads: YAML 1.1 as go-yaml v2 understands it, then JSON (kubernetes-sigs/yaml:yaml.go).
+    A document with an error is left out and does not touch the others; an empty one is no document. Values
+    are what Kubernetes reads: YAML 1.1 as go-yaml v2 understands it, then JSON (kubernetes-sigs/yaml).
 
     Args:
         data: the bytes of the file: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
@@ -27,6 +27,11 @@ def read_documents(data: bytes, source: str, *, strict: bool) -> Reading:
     except UnicodeDecodeError as error:
         message = f"expected {error.encoding} text, as the byte order mark says, found other bytes"
         return Reading((), (Problem(source, None, message, "save the file as UTF-8"),))
+    with collection_paused():
+        return _read_text(text, source, strict=strict)
+
+
+def _read_text(text: str, source: str, *, strict: bool) -> Reading:
     documents: list[Document] = []
     problems: list[Problem] = []
     index = 0

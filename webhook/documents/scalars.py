@@ -1,8 +1,8 @@
 """What an unquoted scalar means to Kubernetes, and where that is a surprise.
 
 Kubernetes reads YAML with sigs.k8s.io/yaml: YAML 1.1 as go-yaml v2 understands it
-(kubernetes-sigs/yaml:goyaml.v2/resolve.go), then JSON. That is not what PyYAML reads: `y` is a boolean, `1e3` and
-`0o17` are numbers, `12:30` and dates are text.
+(kubernetes-sigs/yaml:goyaml.v2/resolve.go), then JSON. That is not what PyYAML reads: `y` is a boolean, `1e3`
+and `0o17` are numbers, `12:30` and dates are text.
 """
 
 import re
@@ -43,7 +43,7 @@ LONGEST_INTEGER = 67
 """Characters: sign, `0b` and 64 bits. go-yaml reads longer ones as floats."""
 
 LONGEST_NUMBER = 400
-"""Characters: the largest float has 309 digits, and 17 tell it from any other. Longer ones are refused unread."""
+"""Characters: the largest float has 309 digits, and 17 tell it from any other. Longer ones are refused."""
 
 _WORDS: dict[str, bool | None] = {
     spelling: value
@@ -129,8 +129,8 @@ def _number(text: str) -> Scalar | None:
 def _integer_trap(text: str, value: int, base: int) -> Trap | None:
     if base != 10:
         reads_as = f"the {_BASE_NAMES[base]} number {value}"
-        return _trap(text, reads_as, f'{value}, or "{text}" in quotes', is_octal=base == 8)
-    return _trap(text, f"the number {value}", f'{value}, or "{text}" in quotes') if "_" in text else None
+        return _trap(text, reads_as, f"{value}, or {shown(text)} in quotes", is_octal=base == 8)
+    return _trap(text, f"the number {value}", f"{value}, or {shown(text)} in quotes") if "_" in text else None
 
 
 def _float(text: str, digits: str) -> Scalar:
@@ -160,9 +160,9 @@ def _text(text: str) -> Scalar:
     if len(text) > LONGEST_CACHED:
         return Scalar(text)
     if _BASE_60.fullmatch(text):
-        return Scalar(text, _trap(text, "text and others as a number to base 60", f'"{text}" in quotes'))
+        return Scalar(text, _trap(text, "text and others as a number to base 60", f"{shown(text)} in quotes"))
     if _DATE.fullmatch(text):
-        return Scalar(text, _trap(text, "text and others as a date", f'"{text}" in quotes'))
+        return Scalar(text, _trap(text, "text and others as a date", f"{shown(text)} in quotes"))
     if text == "=":
         return Scalar(text, _trap(text, "text and others refuse", '"=" in quotes'))
     return Scalar(text)

@@ -4,7 +4,7 @@ import codecs
 import re
 
 LONGEST_SHOWN = 60
-"""Characters of a file's text that a message repeats: enough to know it again, and the line stays readable."""
+"""Characters of a file's text that a message repeats: enough to know it again on one line."""
 
 _ENCODINGS = (
     # The longer marks first: UTF-32's little-endian mark begins with UTF-16's.
@@ -22,8 +22,8 @@ _LINE_BREAK = re.compile(r"\r\n?|\n")
 _UNREADABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ORIGIN = re.compile(r"# Source: ([^\r\n]*[^\s])")
 _HEADER_LINE = re.compile(r"(?:---[ \t]*)?[ \t]*(#[^\r\n]*)?(?:\r\n?|\n)")
-# Where a value, a key or a line begins with an action of a Go template. In text a template is legitimate: this
-# is asked only about documents that are no YAML.
+# Where a value, a key or a line begins with an action of a Go template. In text a template is legitimate, so
+# only documents that are no YAML are searched.
 _TEMPLATE = re.compile(r"^[ \t]*(?:- +)*(?:[^\s#:{]+:[ \t]+)?(?=\{\{)", re.MULTILINE)
 
 

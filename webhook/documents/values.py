@@ -10,16 +10,20 @@ from webhook.documents.scalars import LEADS, JSONScalar, Trap, key_text, read_pl
 from webhook.documents.text import shown
 
 DEEPEST_NESTING = 100
-"""Levels. Objects of Kubernetes stay far below, even schemas in CustomResourceDefinitions. Whatever walks a value
-may take nine calls a level and stays under Python's limit of 1,000."""
+"""Levels. Objects of Kubernetes stay far below, even schemas in CustomResourceDefinitions. Whatever walks a
+value may take nine calls a level and stays under Python's limit of 1,000."""
 
 MOST_ALIASED_VALUES = 100_000
 """Values that aliases may add to a document. An object in etcd has at most 1.5 MiB
-(etcd-io/etcd:server/embed/config.go, DefaultMaxRequestBytes), and a key with its value hardly takes less than 16
-bytes of it."""
+(etcd-io/etcd:server/embed/config.go, DefaultMaxRequestBytes), and a key with its value hardly takes less than
+16 bytes of it."""
 
 MOST_ALIASED_TEXT = 1_572_864
 """Characters by which the values of a document may exceed the text they were read from: the same 1.5 MiB."""
+
+MOST_FINDINGS = 1_000
+"""Findings about one document: more than anybody reads. After so many, further warnings are left out, and an
+error ends the reading of the document."""
 
 FILE_MODE_KEYS = frozenset({"defaultMode", "mode"})
 """Keys whose values may be meant as octal (kubernetes/api:core/v1/types.go, ConfigMapVolumeSource)."""
@@ -49,7 +53,7 @@ def build(chunk: Chunk, root: yaml.Node, *, strict: bool) -> tuple[Any, list[Fin
     Args:
         chunk: the text of the document.
         root: its node.
-        strict: a trap, and a flow map, is an error; else a trap is a warning, and its value what Kubernetes reads.
+        strict: a trap, and a flow map, is an error; else a trap is a warning and means what Kubernetes reads.
 
     Returns:
         The value, and what is wrong with it; the value is of no use where one of the findings is an error.
@@ -134,7 +138,7 @@ class _Builder:
     ) -> None:
         """Adds the entries of other maps.
 
-        go-yaml v2 lets them win over keys that stand above the merge key; in YAML the map's own keys always win.
+        go-yaml v2 lets them win over keys that stand above the merge key; in YAML the own keys always win.
         """
         sources = merge_sources(value_node)
         if sources is None:
@@ -266,10 +270,15 @@ class _Builder:
 
     def _surprise(self, node: yaml.Node, message: str, hint: str) -> None:
         """What Kubernetes reads, but not as it looks."""
-        self.findings.append(Finding(self._position(node), message, hint, is_warning=not self._strict))
+        if self._strict:
+            self._error(node, message, hint)
+        elif len(self.findings) < MOST_FINDINGS:
+            self.findings.append(Finding(self._position(node), message, hint, is_warning=True))
 
     def _error(self, node: yaml.Node, message: str, hint: str) -> None:
         self.findings.append(Finding(self._position(node), message, hint))
+        if len(self.findings) > MOST_FINDINGS:
+            raise RefusedError
 
     def _refuse(self, node: yaml.Node, message: str, hint: str) -> NoReturn:
         self._error(node, message, hint)
