@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from webhook.documents.scalars import LEADS, key_text, read_plain
+from webhook.documents.scalars import LEADS, key_text
 from webhook.documents.text import place
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def key_of(node: yaml.Node) -> str | None:
     text: str = node.value
     if node.tag == TEXT or (text and text[0] not in LEADS):
         return text
-    return key_text(read_plain(text).value)
+    return key_text(text)
 
 
 def is_merge(node: yaml.Node) -> bool:

@@ -6,6 +6,7 @@ and `0o17` are numbers, `12:30` and dates are text.
 """
 
 import re
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -68,6 +69,7 @@ _DATE = re.compile(
     r"(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?"
     r"(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::?[0-9]{2})?))?)?"
 )
+_UNDERSCORE_IN_FRACTION = re.compile(r"(?<=[0-9])_(?=[0-9])")  # all that go-yaml takes behind a leading point
 _BASES = {2: 16, 3: 2, 4: 8, 5: 10}
 _BASE_NAMES = {16: "hexadecimal", 2: "binary", 8: "octal"}
 
@@ -115,7 +117,7 @@ def _word(text: str, value: bool | None) -> Scalar:
 
 
 def _number(text: str) -> Scalar | None:
-    digits = text if text[0] == "." else text.replace("_", "")
+    digits = _UNDERSCORE_IN_FRACTION.sub("", text) if text[0] == "." else text.replace("_", "")
     if len(digits) <= LONGEST_INTEGER and (match := _INTEGER.fullmatch(digits)):
         base = _BASES[match.lastindex or 0]
         value = int(match[1] + match[match.lastindex or 0], base)
@@ -139,8 +141,8 @@ def _float(text: str, digits: str) -> Scalar:
         if digits.lstrip("+-").isdecimal() or len(digits) > LONGEST_NUMBER:
             return Scalar(None, Trap("a number in range", _unquoted(text), _QUOTE, is_fatal=True))
         return Scalar(text, _trap(text, "text: it is out of range for a number", "a number in range"))
-    # JSON writes a whole float without a point, so that the API server reads an integer.
-    number = int(value) if value.is_integer() and abs(value) < 2**63 else value
+    # JSON has the shortest digits of a whole float, and no point, so that the API server reads an integer.
+    number = int(Decimal(repr(value))) if value.is_integer() and abs(value) < 2**63 else value
     return Scalar(number, _float_trap(text, digits, number))
 
 
@@ -168,13 +170,17 @@ def _text(text: str) -> Scalar:
     return Scalar(text)
 
 
-def key_text(value: JSONScalar) -> str | None:
-    """The map key that Kubernetes makes of a scalar; None where it refuses (kubernetes-sigs/yaml:yaml.go).
+def key_text(text: str) -> str | None:
+    """The map key that Kubernetes makes of an unquoted scalar (kubernetes-sigs/yaml:yaml.go).
 
-    Fractions are exact up to six digits.
+    Returns:
+        None for null and integers beyond 64 bits, which it refuses, and for fractions and powers, which it writes
+        in another way than they are read.
     """
-    if value is None:
-        return None
+    value = read_plain(text).value
+    if isinstance(value, str):
+        return value
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    is_integer = isinstance(value, int) and value < 2**63 and _INTEGER.fullmatch(text.replace("_", ""))
+    return str(value) if is_integer else None

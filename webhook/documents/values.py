@@ -169,17 +169,15 @@ class _Builder:
 
     def _odd_key(self, node: yaml.ScalarNode) -> str | None:
         before = len(self.findings)
-        value = self._scalar(node, None)
-        key = key_text(value)
-        if len(self.findings) > before or isinstance(value, str):
+        value, key = self._scalar(node, None), key_text(node.value)
+        if isinstance(value, str):
             return key
+        kind = "null" if value is None else "the boolean" if isinstance(value, bool) else "the number"
+        message = f"expected a key that is text, found {kind} {shown(node.value)}"
         if key is None:
-            self._error(node, "expected a key that is text, found null", "quote it, or remove the entry")
-            return None
-        found = f"found the {'boolean' if isinstance(value, bool) else 'number'} {shown(node.value)}"
-        self._surprise(
-            node, f"expected a key that is text, {found}, which Kubernetes reads as {shown(key)}", _QUOTE
-        )
+            self._error(node, message, _QUOTE)
+        elif len(self.findings) == before:
+            self._surprise(node, f"{message}, which Kubernetes reads as {shown(key)}", _QUOTE)
         return key
 
     def _refuse_collection_as_key(self, node: yaml.Node) -> None:
