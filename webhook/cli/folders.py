@@ -1,0 +1,118 @@
+"""Read the files of policies and facts from folders, among them mounted ConfigMaps."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+SUFFIXES = (".yaml", ".yml")
+#: Suites beside the policies, and the objects that policies only refer to.
+TEST_SUFFIXES = (".test.yaml", ".test.yml")
+PREREQUISITES = "prerequisites"
+
+#: A ConfigMap holds 1 MiB; a file ten times as large is a mistake, and would be read every time it changes.
+MAX_FILE = 10 * 1024 * 1024
+#: Far more policies than anybody has; a wrong path (a home folder) should say so instead of taking minutes.
+MAX_FILES = 10_000
+
+
+class FolderError(click.ClickException):
+    """A folder or file cannot be read; the text says which and what to do."""
+
+    exit_code = 2
+
+
+def read_folders(paths: Sequence[Path]) -> list[tuple[str, bytes]]:
+    """The name and the bytes of each YAML file in ``paths``, sorted by path; a path may be a file itself.
+
+    Raises:
+        FolderError: A path does not exist, or something in it cannot be read.
+    """
+    return [(str(path), _read(path)) for path in _files(paths)]
+
+
+def fingerprint(paths: Sequence[Path]) -> Hashable:
+    """Equal as long as no file was added, removed, replaced or written; a stat call a file, never raises."""
+    try:
+        files = list(_files(paths))
+    except FolderError as error:
+        return error.message
+    return tuple((str(path), *_stamp(path)) for path in files)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        return (error.errno or 0,)
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_FILE:
+            raise FolderError(f"{path}: larger than {MAX_FILE // 1024 // 1024} MiB: not a file of policies")
+        return path.read_bytes()
+    except OSError as error:
+        raise FolderError(f"{path}: {error.strerror}") from error
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    count = 0
+    for path in paths:
+        for file in _under(path):
+            count += 1
+            if count > MAX_FILES:
+                raise FolderError(f"{path}: more than {MAX_FILES} YAML files: is this the right folder?")
+            yield file
+
+
+def _under(path: Path) -> Iterator[Path]:
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise FolderError(f"{path}: {error.strerror}") from error
+    if stat.S_ISDIR(mode):
+        yield from _walk(path, frozenset())
+    elif stat.S_ISREG(mode):
+        yield path
+    else:
+        raise FolderError(f"{path}: neither a folder nor a file")
+
+
+def _walk(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator[Path]:
+    """The files below ``folder``; links are followed, but never back to a folder above."""
+    found = folder.stat()
+    identity = (found.st_dev, found.st_ino)
+    if identity in above:
+        return
+    for entry in _entries(folder):
+        if entry.is_dir():
+            if entry.name != PREREQUISITES:
+                yield from _walk(Path(entry.path), above | {identity})
+        elif entry.is_file() and _is_wanted(entry.name):
+            yield Path(entry.path)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Sorted, without hidden ones: a ConfigMap's ``..data`` holds the same files once more."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted((entry for entry in entries if not entry.name.startswith(".")), key=_name)
+    except OSError as error:
+        raise FolderError(f"{folder}: {error.strerror}") from error
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def _is_wanted(name: str) -> bool:
+    return name.endswith(SUFFIXES) and not name.endswith(TEST_SUFFIXES)

@@ -1,0 +1,201 @@
+"""``podgate serve``: the webhook. Everything that can be wrong at the start is said before the port opens."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import socket
+import tempfile
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import certs
+from webhook.cli.folders import fingerprint, read_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webhook.documents import Problem
+    from webhook.facts import Facts
+    from webhook.rules.base import Mode
+    from webhook.server.state import Content, ServerState
+
+#: gunicorn's own default: more than the API server opens, and what is not accepted yet costs little.
+BACKLOG = 2048
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command("serve")
+@click.option(
+    "--policies", multiple=True, required=True, type=_FILE, metavar="DIR", help="Policies; repeatable."
+)
+@click.option(
+    "--facts", multiple=True, type=_FILE, metavar="DIR", help="What the cluster has, as files; repeatable."
+)
+@click.option("--cert", required=True, type=_FILE, metavar="FILE", help="The serving certificate, PEM.")
+@click.option("--key", required=True, type=_FILE, metavar="FILE", help="Its key, PEM.")
+@click.option(
+    "--bind", default="0.0.0.0:8443", show_default=True, metavar="HOST:PORT", help="Where to listen."
+)
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
+@click.option("--mode", type=click.Choice(["audit", "warn"]), help="The most that a policy file may do.")
+@click.option(
+    "--languages", default="en", show_default=True, metavar="LIST", help="Of denials: en,zh or zh,en."
+)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def command(  # noqa: PLR0913, PLR0917  # one argument for each option
+    policies: tuple[Path, ...],
+    facts: tuple[Path, ...],
+    cert: Path,
+    key: Path,
+    bind: str,
+    workers: int,
+    mode: str | None,
+    languages: str,
+    log_level: str,
+) -> None:
+    """Answer the API server's admission reviews.
+
+    Policies and the certificate are followed: a change is in force within seconds, without a restart; whatever
+    is wrong with it is said in the log and in /readyz, and the old stays in force.
+    """
+    address = _address(bind)
+    _check_pair(cert, key)
+    metrics_dir = _share_metrics() if workers > 1 else None
+    state = _load(policies, facts, mode, _languages(languages))
+    listener = _listen(*address)
+
+    from webhook.server.gateway import Gateway, Settings  # noqa: PLC0415  # after the metrics' folder is known
+    from webhook.server.logs import configure_logs  # noqa: PLC0415
+
+    configure_logs(log_level)
+    settings = Settings(
+        listener,
+        cert,
+        key,
+        workers=workers,
+        log_reviews=log_level in {"debug", "info"},
+        metrics_dir=metrics_dir,
+    )
+    gateway = Gateway(settings, state)
+    # What is loaded stays: workers share it by fork as long as the collector does not touch it, and a full
+    # collection that looks at it all takes tens of milliseconds in the middle of a review.
+    gc.collect()
+    gc.freeze()
+    gateway.run()
+
+
+def _address(bind: str) -> tuple[str, int]:
+    host, _, port = bind.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise click.UsageError(f"--bind {bind}: expected HOST:PORT, such as 0.0.0.0:8443 or [::]:8443")
+    return host, int(port)
+
+
+def _languages(text: str) -> tuple[str, ...]:
+    languages = tuple(part.strip() for part in text.split(",") if part.strip())
+    unknown = [language for language in languages if language not in {"en", "zh"}]
+    if unknown or not languages:
+        raise click.UsageError(f"--languages {text}: expected en, zh or both, found {text!r}")
+    return languages
+
+
+def _check_pair(certificate: Path, key: Path) -> None:
+    """Refuse a pair that no server can start with; warn of one that no caller accepts."""
+    try:
+        pair = certs.Pair(certificate.read_bytes(), key.read_bytes())
+    except OSError as error:
+        hint = "make a pair with: podgate certs --out DIR …"
+        raise click.UsageError(f"{error.filename}: {error.strerror}; {hint}") from error
+    now = datetime.now(UTC)
+    problems = certs.problems_of(pair, at=_while_valid(pair, now))
+    if problems:
+        raise click.UsageError(f"{certificate} and {key}: {'; '.join(problems)}")
+    for problem in certs.problems_of(pair, at=now):
+        click.echo(f"{certificate}: warning: {problem}", err=True)
+
+
+def _while_valid(pair: certs.Pair, otherwise: datetime) -> datetime:
+    """A moment at which time is no problem."""
+    try:
+        return certs.expiry_of(pair.certificate) - timedelta(seconds=1)
+    except ValueError:
+        return otherwise
+
+
+def _share_metrics() -> str:
+    """The folder in which the workers share their counts; prometheus_client looks for it when it is imported."""
+    from webhook.server.places import temporary_dir  # noqa: PLC0415
+
+    folder = tempfile.mkdtemp(prefix="podgate-metrics-", dir=temporary_dir())
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+    return folder
+
+
+def _load(
+    policies: Sequence[Path], facts: Sequence[Path], mode: str | None, languages: tuple[str, ...]
+) -> ServerState:
+    from webhook.rules.base import Mode  # noqa: PLC0415
+    from webhook.server.state import ServerState, Sources  # noqa: PLC0415
+
+    read = partial(_read, policies, facts, Mode(mode) if mode else Mode.ENFORCE)
+    state = ServerState(Sources(read, partial(fingerprint, (*policies, *facts))), languages)
+    for problem in state.content.problems:
+        click.echo(f"{'warning: ' if problem.is_warning else ''}{problem}", err=True)
+    if not state.ready:
+        click.echo("not one policy is good: serving, but not ready until the files are repaired", err=True)
+    return state
+
+
+def _read(policies: Sequence[Path], facts: Sequence[Path], ceiling: Mode) -> Content:
+    """Read policies and facts anew."""
+    from webhook.policy import load_policy_set  # noqa: PLC0415
+    from webhook.server.state import Content  # noqa: PLC0415
+
+    loaded = load_policy_set(read_folders(policies), mode_ceiling=ceiling)
+    known, problems = _read_facts(facts)
+    return Content(loaded.policy_set, known, (*loaded.problems, *problems))
+
+
+def _read_facts(paths: Sequence[Path]) -> tuple[Facts, tuple[Problem, ...]]:
+    from webhook.documents import read_documents  # noqa: PLC0415
+    from webhook.facts import Facts  # noqa: PLC0415
+
+    readings = [read_documents(data, source, strict=False) for source, data in read_folders(paths)]
+    objects = [
+        document.value
+        for reading in readings
+        for document in reading.documents
+        if isinstance(document.value, dict)
+    ]
+    return Facts.from_objects(objects), tuple(problem for reading in readings for problem in reading.problems)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server(
+            (host, port),
+            family=family,
+            backlog=BACKLOG,
+            dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
+        )
+    except OSError as error:
+        raise click.UsageError(f"{host}:{port}: {_advice(error)}") from error
+
+
+def _advice(error: OSError) -> str:
+    return {
+        errno.EADDRINUSE: "the port is in use: stop the other program, or choose another with --bind",
+        errno.EACCES: "not permitted: ports below 1024 need privileges, choose another with --bind",
+        errno.EADDRNOTAVAIL: "this machine has no such address: 0.0.0.0 listens on all it has",
+    }.get(error.errno or 0, error.strerror or str(error))

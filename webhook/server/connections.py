@@ -1,0 +1,227 @@
+"""Connections with total deadlines, and a room for those who wait, where there is always space for one more.
+
+A gevent pool that is full stops accepting, and a connection that says nothing holds its slot: sixty
+half-open ones freeze a server with fifty slots. Here each phase of a connection has one deadline for all of
+it (a byte now and then does not help), and a newcomer takes the place of whoever has waited longest.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import gevent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: TCP accept to TLS established. The API server gives its own dial and handshake 30 s and 10 s, but a cluster
+#: network takes milliseconds; five seconds let a lost packet be sent twice more.
+HANDSHAKE_SECONDS = 5.0
+#: TLS established to the first byte: a client that connects has something to ask.
+UNUSED_SECONDS = 10.0
+#: First byte of a request to the last of its body: 7 MiB at 12 Mbit/s. A webhook call is over after 3 s.
+REQUEST_SECONDS = 5.0
+#: An answer of a few KiB fits the kernel's buffers; only a client that reads nothing takes as long as this.
+SEND_SECONDS = 5.0
+#: The API server closes an idle connection after 90 s (kubernetes/apimachinery:pkg/util/net/http.go). It must be
+#: the one that closes: a request on its way when we close would be lost.
+KEEPALIVE_SECONDS = 120
+
+#: Unfinished bodies together: nine of the largest. A container of 256 MiB must survive them.
+MAX_UNFINISHED_BYTES = 64 * 1024 * 1024
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class GivenUpError(ConnectionResetError):
+    """A connection was ended by us: too slow, or its place was needed.
+
+    As an OSError with `ECONNRESET` gunicorn takes it for what it is, an ended connection, at debug level.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.ECONNRESET, reason)
+
+
+class WaitingRoom:
+    """The connections of one worker that wait for their peer, the longest-waiting first.
+
+    Args:
+        size: How many connections may be open.
+        rejected: Told the reason whenever one is given up.
+    """
+
+    def __init__(self, size: int, rejected: Callable[[str], None]) -> None:
+        self._size = size
+        self.rejected = rejected
+        self.open = 0
+        self._strangers: OrderedDict[Client, None] = OrderedDict()
+        self._known: OrderedDict[Client, None] = OrderedDict()
+        self._holders: OrderedDict[Client, None] = OrderedDict()
+        self._held = 0
+
+    def arrive(self) -> None:
+        """Count a connection in; one place stays free, so that the pool is never full and accept never stops."""
+        self.open += 1
+        if self.open >= self._size:
+            victim = next(iter(self._strangers), None) or next(iter(self._known), None)
+            if victim is not None:
+                victim.give_up("evicted")
+
+    def leave(self) -> None:
+        """Count a connection out."""
+        self.open -= 1
+
+    def wait(self, client: Client) -> None:
+        """Put ``client`` at the end of its queue; those that were served before are given up last."""
+        (self._known if client.served else self._strangers)[client] = None
+
+    def wake(self, client: Client) -> None:
+        """Take ``client`` out of its queue."""
+        self._strangers.pop(client, None)
+        self._known.pop(client, None)
+
+    def hold(self, client: Client, size: int) -> None:
+        """Count ``size`` more bytes of an unfinished request; above the limit the oldest is dropped."""
+        self._holders.setdefault(client)
+        client.held += size
+        self._held += size
+        while self._held > MAX_UNFINISHED_BYTES:
+            oldest = next(iter(self._holders))
+            self.release(oldest)
+            oldest.give_up("unfinished_bodies")
+
+    def release(self, client: Client) -> None:
+        """The request of ``client`` is finished or given up."""
+        if client.held:
+            self._held -= client.held
+            client.held = 0
+            del self._holders[client]
+
+    def close_idle(self) -> None:
+        """End the connections on which no request is under way."""
+        for client in [*self._strangers, *self._known]:
+            client.finish()
+
+
+class Client:
+    """A peer's socket as gunicorn uses it, with a deadline on each phase.
+
+    Args:
+        tls: The wrapped socket, before its handshake.
+        room: Where it waits.
+    """
+
+    def __init__(self, tls: Any, room: WaitingRoom) -> None:
+        self._tls = tls
+        self._room = room
+        self._deadline = time.monotonic() + HANDSHAKE_SECONDS
+        self._late = "handshake_timeout"
+        self._given_up = ""
+        self._between_requests = True
+        self.served = False
+        self.held = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tls, name)
+
+    def handshake(self) -> None:
+        """Establish TLS.
+
+        Raises:
+            OSError: The peer does not speak TLS, is too slow, or was given up.
+        """
+        self._waited(self._tls.do_handshake)
+        self._begin(UNUSED_SECONDS, "unused_timeout")
+
+    def recv(self, size: int) -> bytes:
+        """The next bytes, at most ``size``; the first ones start the request's clock.
+
+        Raises:
+            GivenUpError: The time is over, or the place or the memory was needed.
+        """
+        data: bytes = self._waited(self._tls.recv, size)
+        if self._between_requests:
+            self._between_requests = False
+            self._begin(REQUEST_SECONDS, "request_timeout")
+        self._room.hold(self, len(data))
+        if self._given_up:
+            raise GivenUpError(self._given_up)
+        return data
+
+    def sendall(self, data: bytes) -> None:
+        """Send an answer, or a part of one."""
+        self._begin(SEND_SECONDS, "send_timeout")
+        self._waited(self._tls.sendall, data)
+
+    def send(self, data: bytes) -> int:
+        """What gunicorn calls for ``100 Continue``: it neither ends the request nor moves its deadline."""
+        sent: int = self._waited(self._tls.send, data)
+        return sent
+
+    def request_done(self) -> None:
+        """The answer is sent: from here on the connection is idle, and known."""
+        self.served = True
+        self._between_requests = True
+        self._room.release(self)
+        self._begin(KEEPALIVE_SECONDS, "")
+
+    def forget(self) -> None:
+        """What was read is no longer in memory."""
+        self._room.release(self)
+
+    def give_up(self, reason: str) -> None:
+        """End the connection from outside; its own greenlet finds out when it reads or writes."""
+        self._given_up = reason
+        self._room.rejected(reason)
+        self._room.wake(self)
+        self._shut(socket.SHUT_RDWR)
+
+    def finish(self) -> None:
+        """End the connection if no request is under way; one that is here already is still answered."""
+        if self._between_requests:
+            self._shut(socket.SHUT_RD)
+
+    def close(self) -> None:
+        """Close the socket and forget what was held."""
+        self._room.release(self)
+        self._tls.close()
+
+    def _begin(self, seconds: float, late: str) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._late = late
+
+    def _waited(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        late = GivenUpError(self._late)
+        self._room.wait(self)
+        try:
+            with gevent.Timeout(max(0.0, self._deadline - time.monotonic()), late):
+                result = call(*args, **kwargs)
+        except GivenUpError:
+            if self._late:
+                self._room.rejected(self._late)
+            raise
+        except OSError:
+            self._raise_if_given_up()
+            raise
+        finally:
+            self._room.wake(self)
+        if not result:
+            self._raise_if_given_up()
+        return result
+
+    def _raise_if_given_up(self) -> None:
+        if self._given_up:
+            raise GivenUpError(self._given_up) from None
+
+    def _shut(self, how: int) -> None:
+        """Shut the TCP connection; gevent's own ``shutdown`` would throw into whoever still reads."""
+        try:
+            self._tls._sock.shutdown(how)  # noqa: SLF001
+        except OSError:
+            return  # it has ended already

@@ -1,0 +1,122 @@
+"""gunicorn as a library, configured in code: it has no configuration file and no command line of its own."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from gunicorn.app.base import BaseApplication
+from gunicorn.glogging import Logger
+from prometheus_client.multiprocess import mark_process_dead
+
+from webhook.server.app import create_app
+from webhook.server.certificate import ServingCertificate
+from webhook.server.connections import KEEPALIVE_SECONDS
+from webhook.server.metrics import Metrics
+from webhook.server.places import temporary_dir
+from webhook.server.reload import POLL_SECONDS
+from webhook.server.worker import KILL_SECONDS, Worker
+
+if TYPE_CHECKING:
+    import socket
+    from pathlib import Path
+
+    from flask import Flask
+
+    from webhook.server.state import ServerState
+
+log = structlog.get_logger()
+
+#: gevent costs some 30 KiB a connection; an API server needs a few dozen.
+CONNECTIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to serve, beside what.
+
+    ``listener`` is bound already, so that a port in use is said before anything starts.
+    """
+
+    listener: socket.socket
+    certificate: Path
+    key: Path
+    workers: int = 1
+    log_reviews: bool = True
+    connections: int = CONNECTIONS
+    poll_seconds: float = POLL_SECONDS
+    metrics_dir: str | None = None
+
+
+class GunicornLog(Logger):  # type: ignore[misc]  # gunicorn has no types
+    """gunicorn's own lines through the root logger, as JSON; no access log: a review has its line."""
+
+    def setup(self, cfg: Any) -> None:
+        """Keep no handler and no level of gunicorn's own."""
+        self.cfg = cfg
+        self._access_log_enabled = False
+        self.error_log.propagate = True
+        self.error_log.setLevel(logging.NOTSET)
+
+    def access(self, *_: Any) -> None:
+        """Nothing."""
+
+    def reopen_files(self) -> None:
+        """Nothing: there are no files."""
+
+
+class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
+    """The gunicorn application: the arbiter runs it, each worker makes its Flask application from it.
+
+    Args:
+        settings: How to serve.
+        state: What to serve; read in the arbiter, shared with the workers by fork.
+    """
+
+    def __init__(self, settings: Settings, state: ServerState) -> None:
+        self.settings = settings
+        self.state = state
+        self.certificate = ServingCertificate(settings.certificate, settings.key)
+        self.poll_seconds = settings.poll_seconds
+        self.metrics: Metrics | None = None
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Tell gunicorn everything it must know."""
+        for name, value in self._options().items():
+            self.cfg.set(name, value)
+
+    def _options(self) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "bind": f"fd://{settings.listener.fileno()}",
+            "workers": settings.workers,
+            "worker_class": Worker,
+            "worker_connections": settings.connections,
+            "worker_tmp_dir": temporary_dir(),
+            "keepalive": KEEPALIVE_SECONDS,
+            "graceful_timeout": KILL_SECONDS,
+            "certfile": str(settings.certificate),
+            "keyfile": str(settings.key),
+            "logger_class": GunicornLog,
+            "control_socket_disable": True,
+            "proc_name": "podgate",
+            "child_exit": self._forget_worker,
+            "on_exit": self._remove_metrics,
+        }
+
+    def load(self) -> Flask:
+        """A worker's Flask application, made after the fork."""
+        self.metrics = Metrics(self.state, self.certificate, self.settings.metrics_dir)
+        return create_app(self.state, self.metrics, self.certificate, log_reviews=self.settings.log_reviews)
+
+    def _forget_worker(self, _arbiter: Any, worker: Any) -> None:
+        if self.settings.metrics_dir:
+            mark_process_dead(worker.pid, self.settings.metrics_dir)  # type: ignore[no-untyped-call]
+
+    def _remove_metrics(self, _arbiter: Any) -> None:
+        if self.settings.metrics_dir:
+            shutil.rmtree(self.settings.metrics_dir, ignore_errors=True)

@@ -1,0 +1,252 @@
+"""What Prometheus may ask. No label's value comes from an object: kinds and fields go through allow-lists."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webhook.admission import ReviewRecord
+    from webhook.server.certificate import ServingCertificate
+    from webhook.server.state import ServerState
+
+CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
+
+#: From half a millisecond, what a review takes, to the 2 and 3 seconds that the webhook entries allow.
+DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+#: (policy, rule) pairs with series of their own; the rest is one ``other``, so that a scrape stays below 1 MB.
+MAX_RULES = 500
+
+#: The kinds that have pods, and the claim; anything else is ``other``.
+KINDS = frozenset(
+    [
+        "Pod",
+        "Deployment",
+        "ReplicaSet",
+        "StatefulSet",
+        "DaemonSet",
+        "Job",
+        "CronJob",
+        "ReplicationController",
+        "PersistentVolumeClaim",
+        "PyTorchJob",
+        "TFJob",
+        "MPIJob",
+        "XGBoostJob",
+        "PaddleJob",
+        "JAXJob",
+        "TrainJob",
+        "TrainingRuntime",
+        "ClusterTrainingRuntime",
+        "JobSet",
+        "LeaderWorkerSet",
+        "RayCluster",
+        "RayJob",
+        "RayService",
+        "InferenceService",
+        "LLMInferenceService",
+        "Notebook",
+    ]
+)
+OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+
+#: The fields that rules write, by the first of these names on the path; anything else is ``other``.
+FIELDS = frozenset(
+    [
+        "priorityClassName",
+        "priority",
+        "preemptionPolicy",
+        "affinity",
+        "nodeSelector",
+        "tolerations",
+        "topologySpreadConstraints",
+        "schedulerName",
+        "schedulingGates",
+        "runtimeClassName",
+        "securityContext",
+        "resources",
+        "resourceClaims",
+        "env",
+        "volumes",
+        "volumeMounts",
+        "storageClassName",
+        "labels",
+        "annotations",
+        "hostNetwork",
+        "dnsPolicy",
+        "terminationGracePeriodSeconds",
+    ]
+)
+_BRACKETED = re.compile(r"\[[^\]]*\]")
+OTHER = "other"
+
+
+def field_label(path: str) -> str:
+    """Which of `FIELDS` a field path is about."""
+    return next((part for part in _BRACKETED.sub("", path).split(".") if part in FIELDS), OTHER)
+
+
+class Metrics:
+    """Counters and gauges of one worker.
+
+    Args:
+        state: Read at each scrape, so that the series of removed policies go.
+        certificate: Read at each scrape, for its expiry.
+        multiprocess_dir: Where the workers share their counts, when there are several.
+    """
+
+    def __init__(
+        self, state: ServerState, certificate: ServingCertificate | None, multiprocess_dir: str | None = None
+    ) -> None:
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        own = CollectorRegistry()
+        self._scraped = CollectorRegistry() if multiprocess_dir else own
+        if multiprocess_dir:
+            MultiProcessCollector(self._scraped, path=multiprocess_dir)  # type: ignore[no-untyped-call]
+        else:
+            ProcessCollector(registry=own)
+        self._scraped.register(_Now(state, certificate))
+        self._rules: dict[tuple[str, str], tuple[str, str]] = {}
+        self._define(own)
+
+    def _define(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"podgate_{name}", text, labels, registry=registry)
+
+        self.requests = counter(
+            "admission_requests_total",
+            "Reviews answered.",
+            "webhook",
+            "operation",
+            "kind",
+            "decision",
+            "dry_run",
+        )
+        self.duration = Histogram(
+            "podgate_admission_duration_seconds",
+            "From the whole body read to the answer ready.",
+            ("webhook", "decision"),
+            buckets=DURATION_BUCKETS,
+            registry=registry,
+        )
+        self.results = counter(
+            "policy_results_total", "What rules found.", "policy", "rule", "result", "mode", "origin"
+        )
+        self.errors = counter("policy_errors_total", "Rules that could not be evaluated.", "policy", "rule")
+        self.mutations = counter("mutations_total", "Fields written.", "policy", "field")
+        self.reloads = counter("policy_reload_total", "Attempts to load changed policies.", "result")
+        self.certificate_reloads = counter(
+            "certificate_reload_total", "Attempts to load a new pair.", "result"
+        )
+        self.rejected = counter(
+            "request_rejected_total", "Requests and connections without an answer.", "reason"
+        )
+        self.deadlines = counter("deadline_exceeded_total", "Reviews that ran out of time.", "webhook")
+        self.inflight = Gauge(
+            "podgate_inflight_requests",
+            "Reviews being read or answered.",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+
+    def count_review(self, record: ReviewRecord, seconds: float, *, out_of_time: bool) -> None:
+        """Count one review that was answered."""
+        webhook, decision = str(record.webhook), str(record.decision)
+        kind = record.kind if record.kind in KINDS else OTHER
+        operation = record.operation if record.operation in OPERATIONS else OTHER
+        dry_run = "true" if record.dry_run else "false"
+        self.requests.labels(webhook, operation, kind, decision, dry_run).inc()
+        self.duration.labels(webhook, decision).observe(seconds)
+        for policy, rule, result, mode in record.results:
+            policy_label, rule_label = self._rule_labels(policy, rule)
+            self.results.labels(policy_label, rule_label, str(result), str(mode), "admission").inc()
+            if result == "error":
+                self.errors.labels(policy_label, rule_label).inc()
+        for policy, rule, field in record.changes:
+            self.mutations.labels(self._rule_labels(policy, rule)[0], field_label(field)).inc()
+        if out_of_time:
+            self.deadlines.labels(webhook).inc()
+
+    def _rule_labels(self, policy: str, rule: str) -> tuple[str, str]:
+        pair = (policy, rule)
+        if pair not in self._rules:
+            if len(self._rules) >= MAX_RULES:
+                return OTHER, OTHER
+            self._rules[pair] = pair
+        return pair
+
+    def count_rejected(self, reason: str) -> None:
+        """Count a request or connection that gets no review; ``reason`` is one of ours, no caller's text."""
+        self.rejected.labels(reason).inc()
+
+    def exposition(self) -> bytes:
+        """What a scrape gets."""
+        return prometheus_client.generate_latest(self._scraped)
+
+
+class _Now(Collector):
+    """Gauges read when asked for: they are the same in every worker and leave nothing behind."""
+
+    def __init__(self, state: ServerState, certificate: ServingCertificate | None) -> None:
+        self._state = state
+        self._certificate = certificate
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Every gauge, as things are now."""
+        yield from _policy_gauges(self._state)
+        yield _gauge(
+            "policy_last_reload_success_timestamp_seconds",
+            "When the set in force was loaded.",
+            self._state.loaded_at,
+        )
+        if self._certificate is not None and self._certificate.expires is not None:
+            yield _gauge(
+                "certificate_expiry_timestamp_seconds",
+                "When the certificate in force expires.",
+                self._certificate.expires.timestamp(),
+            )
+        build = GaugeMetricFamily("podgate_build_info", "The program.", labels=["version", "python_version"])
+        build.add_metric([_version(), sys.version.partition(" ")[0]], 1)
+        yield build
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Nothing in advance: the registry would otherwise collect to find out."""
+        return iter(())
+
+
+def _policy_gauges(state: ServerState) -> Iterator[GaugeMetricFamily]:
+    policy_set = state.content.policy_set
+    modes: dict[str, int] = {}
+    info = GaugeMetricFamily(
+        "podgate_policy_info", "The policies in force.", labels=["policy", "mode", "revision"]
+    )
+    for policy in policy_set.policies:
+        modes[str(policy.mode)] = modes.get(str(policy.mode), 0) + 1
+        info.add_metric([policy.name, str(policy.mode), policy_set.hash], 1)
+    policies = GaugeMetricFamily("podgate_policies", "How many policies are in force.", labels=["mode"])
+    for mode, count in sorted(modes.items()):
+        policies.add_metric([mode], count)
+    yield policies
+    yield info
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"podgate_{name}", text, value=value)
+
+
+def _version() -> str:
+    try:
+        return version("podgate")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "unknown"

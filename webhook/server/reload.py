@@ -1,0 +1,106 @@
+"""Follow the folders: load changed policies once they are at rest, and keep the old set on any error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import gevent
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from webhook.server.metrics import Metrics
+    from webhook.server.state import Content, ServerState
+
+log = structlog.get_logger()
+
+#: A ConfigMap takes a minute to arrive anyway; 2 s cost some 50 stat calls.
+POLL_SECONDS = 2.0
+
+#: How many problems are listed in one message; ``podgate lint`` shows all.
+MAX_PROBLEMS = 10
+
+
+class Reloader:
+    """One worker's look at the folders.
+
+    Args:
+        state: Whose content is replaced.
+        metrics: Where attempts are counted.
+        run: Runs the reading; in a worker a thread, so that reviews go on beside it.
+    """
+
+    def __init__(
+        self,
+        state: ServerState,
+        metrics: Metrics,
+        run: Callable[[Callable[[], Content]], Content] = lambda read: read(),
+    ) -> None:
+        self._state = state
+        self._metrics = metrics
+        self._run = run
+        self._tried = state.fingerprint
+        self._seen = state.fingerprint
+
+    def poll(self) -> None:
+        """Look once; load what changed and looked the same twice, as a file being written does not."""
+        now = self._state.sources.fingerprint()
+        at_rest, self._seen = now == self._seen, now
+        if at_rest and now != self._tried:
+            self._load(now)
+
+    def _load(self, fingerprint: Hashable) -> None:
+        try:
+            content = self._run(self._state.sources.read)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the set in force must go on
+            self._tried = fingerprint
+            self._keep("unreadable", str(error) or type(error).__name__)
+            return
+        if self._state.sources.fingerprint() != fingerprint:
+            return  # it changed while it was read: perhaps halves of two states; the next look sees it again
+        self._tried = fingerprint
+        self._take(content)
+
+    def _take(self, content: Content) -> None:
+        if content.errors and self._state.ready:
+            self._keep("error", listed(content))
+        elif not len(content.policy_set):
+            self._keep("empty", listed(content) or "no policy is left in the folders")
+        else:
+            self._state.swap(content)
+            self._metrics.reloads.labels("success").inc()
+            log.info("policies loaded", policies=content.policy_set.hash, count=len(content.policy_set))
+            say_problems(content)
+
+    def _keep(self, result: str, fault: str) -> None:
+        self._state.fault = fault
+        self._metrics.reloads.labels(result).inc()
+        log.error(
+            "policies not loaded, the old set stays",
+            fault=fault,
+            policies=self._state.content.policy_set.hash,
+        )
+
+
+def listed(content: Content) -> str:
+    """The first problems, one a line."""
+    shown = [str(problem) for problem in content.errors[:MAX_PROBLEMS]]
+    more = len(content.errors) - len(shown)
+    return "\n".join([*shown, f"and {more} more"] if more else shown)
+
+
+def say_problems(content: Content) -> None:
+    """Log each problem of a set that is served all the same."""
+    for problem in content.problems:
+        (log.warning if problem.is_warning else log.error)("problem in a file", problem=str(problem))
+
+
+def follow(poll: Callable[[], None], seconds: float) -> None:
+    """Call ``poll`` for ever; an error of ours in it is logged and does not end it."""
+    while True:
+        gevent.sleep(seconds)
+        try:
+            poll()
+        except Exception:  # the greenlet must live as long as the worker
+            log.exception("a look at the folders failed")
