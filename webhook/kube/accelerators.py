@@ -14,8 +14,8 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
 
 import yaml
 
+from webhook.documents import Path
 from webhook.kube.globs import compile_glob, glob_matches
-from webhook.kube.pod import Path
 
 Role = Literal["device", "memory", "cores", "other"]
 Sharing = Literal["none", "mig", "timeSlice", "memorySlice"]

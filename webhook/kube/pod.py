@@ -6,9 +6,9 @@ A pod is read as it arrived: fields may be missing, null or of the wrong type, a
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from webhook.documents import Path
 from webhook.kube.quantity import Quantity, QuantityError, parse_quantity
 
-Path = tuple[str | int, ...]
 Role = Literal["init", "sidecar", "app", "ephemeral"]
 Requests = dict[str, Quantity]
 
