@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from webhook.documents.scalars import LEADS, key_text
+from webhook.documents.scalars import LEADS, NULLS, key_text
 from webhook.documents.text import place
 
 if TYPE_CHECKING:
@@ -157,6 +157,11 @@ def is_merge(node: yaml.Node) -> bool:
     """Whether a key is `<<`, which brings in the entries of other maps."""
     tag = node.tag
     return bool(node.value == "<<" and tag in {UNTAGGED, MERGE})
+
+
+def is_null(node: yaml.Node) -> bool:
+    """Whether a node is an unquoted null, or nothing at all."""
+    return isinstance(node, yaml.ScalarNode) and node.tag == UNTAGGED and node.value in NULLS
 
 
 def merge_sources(node: yaml.Node) -> list[yaml.MappingNode] | None:

@@ -3,8 +3,7 @@
 import yaml
 
 from webhook.documents.model import Document, Position, Problem, Reading
-from webhook.documents.nodes import UNTAGGED, Chunk, collection_paused
-from webhook.documents.scalars import read_plain
+from webhook.documents.nodes import Chunk, collection_paused, is_null
 from webhook.documents.syntax import explain
 from webhook.documents.text import decode, origin, split
 from webhook.documents.values import Finding, build
@@ -25,7 +24,7 @@ def read_documents(data: bytes, source: str, *, strict: bool) -> Reading:
     try:
         text = decode(data)
     except UnicodeDecodeError as error:
-        message = f"expected {error.encoding} text, as the byte order mark says, found other bytes"
+        message = f"expected {error.encoding.upper()} text, as the byte order mark says, found other bytes"
         return Reading((), (Problem(source, None, message, "save the file as UTF-8"),))
     with collection_paused():
         return _read_text(text, source, strict=strict)
@@ -52,11 +51,7 @@ def _compose(chunk: Chunk) -> tuple[yaml.Node | None, list[Finding]]:
         root = chunk.compose()
     except (yaml.YAMLError, UnicodeEncodeError, RecursionError) as error:
         return None, [explain(error, chunk)]
-    return (None if root is None or _is_null(root) else root), []
-
-
-def _is_null(node: yaml.Node) -> bool:
-    return node.tag == UNTAGGED and isinstance(node.value, str) and read_plain(node.value) == (None, None)
+    return (None if root is None or is_null(root) else root), []
 
 
 def _problem(source: str, finding: Finding) -> Problem:

@@ -55,6 +55,8 @@ _WORDS: dict[str, bool | None] = {
     }.items()
     for spelling in (word, word.capitalize(), word.upper())
 }  # fmt: skip
+NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+"""What is null where it is not quoted."""
 _PLAIN_WORDS = frozenset({"true", "True", "TRUE", "false", "False", "FALSE", "null"})
 _NOT_FINITE = frozenset(
     sign + word

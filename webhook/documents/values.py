@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
-from webhook.documents.nodes import MERGE, TAG_PREFIX, TEXT, UNTAGGED, Chunk, is_merge, merge_sources
+from webhook.documents.nodes import MERGE, TAG_PREFIX, TEXT, UNTAGGED, Chunk, is_merge, is_null, merge_sources
 from webhook.documents.scalars import LEADS, JSONScalar, Trap, key_text, read_plain
 from webhook.documents.text import shown
 
@@ -168,16 +168,17 @@ class _Builder:
         return None if node.tag == MERGE else self._odd_key(node)
 
     def _odd_key(self, node: yaml.ScalarNode) -> str | None:
-        before = len(self.findings)
-        value, key = self._scalar(node, None), key_text(node.value)
-        if isinstance(value, str):
-            return key
-        kind = "null" if value is None else "the boolean" if isinstance(value, bool) else "the number"
-        message = f"expected a key that is text, found {kind} {shown(node.value)}"
+        key, value = key_text(node.value), read_plain(node.value).value
         if key is None:
-            self._error(node, message, _QUOTE)
-        elif len(self.findings) == before:
-            self._surprise(node, f"{message}, which Kubernetes reads as {shown(key)}", _QUOTE)
+            kind = "null" if is_null(node) else "the number"
+            self._error(node, f"expected a key that is text, found {kind} {shown(node.value)}", _QUOTE)
+            return None
+        before = len(self.findings)
+        self._scalar(node, None)
+        if len(self.findings) == before and not isinstance(value, str):
+            kind = "the boolean" if isinstance(value, bool) else "the number"
+            found = f"found {kind} {shown(node.value)}, which Kubernetes reads as {shown(key)}"
+            self._surprise(node, f"expected a key that is text, {found}", _QUOTE)
         return key
 
     def _refuse_collection_as_key(self, node: yaml.Node) -> None:
