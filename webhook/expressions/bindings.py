@@ -1,9 +1,11 @@
 """What one review offers to expressions, converted once and shared by all of them."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import orjson
 from cel_expr_python import cel
 
 from webhook.expressions.environment import ENVIRONMENT, JSON_VARIABLES
@@ -19,6 +21,10 @@ MAX_DEPTH: Final = 100
 # CEL's int. A larger one would become a uint, which compares with nothing that is written plainly.
 _MIN_INT: Final = -(2**63)
 _MAX_INT: Final = 2**63 - 1
+
+_ENCODED_NUL: Final = rb"\u0000"
+# Not the text `\u0000`, whose backslash JSON writes twice.
+_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Bindings:
@@ -95,17 +101,20 @@ def _bindable_root(value: Mapping[str, Any], *, is_request: bool) -> dict[str, A
     elif isinstance(metadata := shown.get("metadata"), dict):
         # Half of a large object, and of no use to a condition.
         shown["metadata"] = {key: item for key, item in metadata.items() if key != "managedFields"}
-    return _bindable_map(shown, 1)
+    kept = _bindable_map(shown, 1)
+    _check_strings(kept)
+    return kept
 
 
 def _bindable_map(value: dict[str, Any], depth: int) -> dict[str, Any]:
     _check_size(value, depth)
     kept = {}
     for key, item in value.items():
-        if item is None:
-            continue
-        _check_key(key)
-        kept[key] = _bindable(item, depth + 1)
+        # Most of an object is text: no call for it.
+        if type(item) is str:
+            kept[key] = item
+        elif item is not None:
+            kept[key] = _bindable(item, depth + 1)
     return kept
 
 
@@ -116,14 +125,12 @@ def _bindable_list(value: list[Any], depth: int) -> list[Any]:
 
 
 def _bindable(value: Any, depth: int) -> Any:
-    if isinstance(value, str):
-        _check_text(value)
-    elif isinstance(value, dict):
+    if isinstance(value, dict):
         return _bindable_map(value, depth)
-    elif isinstance(value, list):
+    if isinstance(value, list):
         return _bindable_list(value, depth)
-    elif value is not None:
-        _check_scalar(value)
+    if value is not None and not isinstance(value, str):
+        _check_number(value)
     return value
 
 
@@ -135,28 +142,7 @@ def _check_size(value: dict[str, Any] | list[Any], depth: int) -> None:
         raise EvaluationError(f"is nested deeper than {MAX_DEPTH} levels")
 
 
-def _check_key(key: object) -> None:
-    if not isinstance(key, str):
-        raise EvaluationError("holds a key that is not a string")
-    _check_text(key)
-
-
-def _check_text(text: str) -> None:
-    # CEL reads a string up to its first NUL: "good\0bad" would pass for "good".
-    if "\0" in text:
-        raise EvaluationError("holds a string with a NUL character")
-    if not text.isascii():
-        _check_unicode(text)
-
-
-def _check_unicode(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise EvaluationError("holds a string that is not valid Unicode") from None
-
-
-def _check_scalar(value: object) -> None:
+def _check_number(value: object) -> None:
     if isinstance(value, int):
         if not _MIN_INT <= value <= _MAX_INT:
             raise EvaluationError("holds a whole number of more than 64 bits")
@@ -164,3 +150,14 @@ def _check_scalar(value: object) -> None:
         raise EvaluationError("holds a value that is not JSON")
     elif not math.isfinite(value):
         raise EvaluationError("holds a number that is not finite")
+
+
+def _check_strings(value: dict[str, Any]) -> None:
+    # Encoding looks at every key and string faster than a loop does.
+    try:
+        encoded = orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        raise EvaluationError("holds a key that is not a string, or text that is not Unicode") from None
+    # CEL reads a string up to its first NUL: "good\0bad" would pass for "good".
+    if _ENCODED_NUL in encoded and _NUL.search(encoded):
+        raise EvaluationError("holds a string with a NUL character")

@@ -8,8 +8,10 @@ protobuf library: each is a sequence of fields, a number and a varint or a lengt
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-_Fields = dict[int, list[int | bytes]]
+# Numbers for varints, bytes for what is length-prefixed.
+_Fields = dict[int, list[Any]]
 
 # Wire types (protobuf's encoding guide).
 _VARINT, _FIXED64, _LENGTH_PREFIXED, _FIXED32 = 0, 1, 2, 5
@@ -101,33 +103,30 @@ class SyntaxTree:
 
 def read_syntax_tree(checked: bytes) -> SyntaxTree:
     """The tree that `Expression.serialize()` of cel-expr-python gives."""
-    fields = _read(_bytes(_read(checked)[_ANY_VALUE][0]))
+    fields = _read(_read(checked)[_ANY_VALUE][0])
     references = dict(_map_entries(fields[_REFERENCES]))
-    positions = _map_entries(_read(_bytes(fields[_SOURCE_INFO][0]))[_POSITIONS])
+    positions = _map_entries(_read(fields[_SOURCE_INFO][0])[_POSITIONS])
     return SyntaxTree(
         root=_node(fields[_EXPRESSION][0]),
-        positions={key: _int(value) for key, value in positions},
-        overloads={key: _strings(_read(_bytes(value))[_OVERLOAD_IDS]) for key, value in references.items()},
+        positions=dict(positions),
+        overloads={key: _strings(_read(value)[_OVERLOAD_IDS]) for key, value in references.items()},
     )
 
 
-def _node(data: int | bytes) -> Node:
-    fields = _read(_bytes(data))
-    node_id = _int(_first(fields, _ID, 0))
-    for kind, build in _BUILDERS.items():
-        if kind in fields:
-            return build(node_id, _read(_bytes(fields[kind][0])))
-    return Node(node_id)
+def _node(data: bytes) -> Node:
+    fields = _read(data)
+    kind = next(kind for kind in _BUILDERS if kind in fields)
+    return _BUILDERS[kind](_first(fields, _ID, 0), _read(fields[kind][0]))
 
 
 def _constant(node_id: int, fields: _Fields) -> Node:
     if _STRING_VALUE in fields:
-        return Text(node_id, value=_string(fields[_STRING_VALUE][0]))
+        return Text(node_id, value=fields[_STRING_VALUE][0].decode())
     return Node(node_id)
 
 
 def _identifier(node_id: int, fields: _Fields) -> Node:
-    return Name(node_id, name=_string(_first(fields, 1, b"")))
+    return Name(node_id, name=_first(fields, 1, b"").decode())
 
 
 def _select(node_id: int, fields: _Fields) -> Node:
@@ -135,7 +134,7 @@ def _select(node_id: int, fields: _Fields) -> Node:
 
 
 def _call(node_id: int, fields: _Fields) -> Node:
-    return Call(node_id, _nodes(fields[1] + fields[3]), _string(fields[2][0]))
+    return Call(node_id, _nodes(fields[1] + fields[3]), fields[2][0].decode())
 
 
 def _sequence(node_id: int, fields: _Fields) -> Node:
@@ -143,7 +142,7 @@ def _sequence(node_id: int, fields: _Fields) -> Node:
 
 
 def _struct(node_id: int, fields: _Fields) -> Node:
-    entries = [_read(_bytes(entry)) for entry in fields[2]]
+    entries = [_read(entry) for entry in fields[2]]
     return Node(node_id, _nodes([part for entry in entries for part in entry[3] + entry[4]]))
 
 
@@ -152,8 +151,8 @@ def _comprehension(node_id: int, fields: _Fields) -> Node:
     return Loop(
         node_id,
         items + start + condition + step + result,
-        variable=_string(_first(fields, 1, b"")),
-        accumulator=_string(_first(fields, 3, b"")),
+        variable=_first(fields, 1, b"").decode(),
+        accumulator=_first(fields, 3, b"").decode(),
         items=items[0],
         repeated=condition + step,
     )
@@ -170,14 +169,14 @@ _BUILDERS = {
 }
 
 
-def _nodes(values: list[int | bytes]) -> tuple[Node, ...]:
+def _nodes(values: list[Any]) -> tuple[Node, ...]:
     return tuple(_node(value) for value in values)
 
 
-def _map_entries(entries: list[int | bytes]) -> Iterator[tuple[int, int | bytes]]:
+def _map_entries(entries: list[Any]) -> Iterator[tuple[int, Any]]:
     for entry in entries:
-        fields = _read(_bytes(entry))
-        yield _int(_first(fields, _MAP_KEY, 0)), _first(fields, _MAP_VALUE, 0)
+        fields = _read(entry)
+        yield _first(fields, _MAP_KEY, 0), _first(fields, _MAP_VALUE, 0)
 
 
 def _read(data: bytes) -> _Fields:
@@ -205,25 +204,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value | data[at] << shift, at + 1
 
 
-def _first(fields: _Fields, number: int, default: int | bytes) -> int | bytes:
+def _first(fields: _Fields, number: int, default: Any) -> Any:
     return fields[number][0] if number in fields else default
 
 
-def _int(value: int | bytes) -> int:
-    if isinstance(value, int):
-        return value
-    raise TypeError("a varint was expected")
-
-
-def _bytes(value: int | bytes) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    raise TypeError("a length-prefixed value was expected")
-
-
-def _string(value: int | bytes) -> str:
-    return _bytes(value).decode()
-
-
-def _strings(values: list[int | bytes]) -> tuple[str, ...]:
-    return tuple(_string(value) for value in values)
+def _strings(values: list[Any]) -> tuple[str, ...]:
+    return tuple(value.decode() for value in values)
