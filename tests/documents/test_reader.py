@@ -78,19 +78,25 @@ def test_a_bad_document_leaves_those_before_and_after_it() -> None:
     assert values(reading) == [{"a": 1}, {"e": 5}]
     assert [document.index for document in reading.documents] == [0, 4]
     assert lines(reading) == [
-        "error a.yaml:4:1: expected node content, found the end of the line, while parsing a flow node that begins on"
-        " line 4 |  hint: check the indentation, the quotes and the brackets on this line and above it",
+        (
+            "error a.yaml:4:1: expected node content, found the end of the document, while parsing a flow node that"
+            " begins on line 4 |  hint: check the indentation, the quotes and the brackets on this line and above it"
+        ),
         "error a.yaml:5:4: expected UTF-8 text, found the byte 0xff |  hint: save the file as UTF-8",
-        "error a.yaml:7:4: expected text, found the control character U+0007 |"
-        '  hint: remove it, or write it as an escape in double quotes, as in "\\u0007"',
+        (
+            "error a.yaml:7:4: expected text, found the control character U+0007 |"
+            '  hint: remove it, or write it as an escape in double quotes, as in "\\u0007"'
+        ),
     ]
     assert reading.documents[1].locate(("e",)) == (10, 4)
 
 
 def test_text_that_is_not_what_its_byte_order_mark_says() -> None:
     assert lines(read(b"\xff\xfea")) == [
-        "error a.yaml: expected UTF-16-LE text, as the byte order mark says, found other bytes"
-        " |  hint: save the file as UTF-8"
+        (
+            "error a.yaml: expected UTF-16-LE text, as the byte order mark says, found other bytes"
+            " |  hint: save the file as UTF-8"
+        )
     ]
 
 
@@ -162,27 +168,27 @@ def test_json_errors(text: str, expected: str) -> None:
     assert (values(read(text)), lines(read(text))) == ([], [expected])
 
 
-@pytest.mark.parametrize(
-    ("name", "documents", "problems"),
-    [
-        ("alias-bomb-and-self-reference.yaml", 0, [(6, 6), (14, 7)]),
-        ("clean-input-for-sarif.yaml", 1, []),
-        ("comments-only.yaml", 0, []),
-        ("crds-and-unknown-kinds.yaml", 4, []),
-        ("crlf.yaml", 2, []),
-        ("duplicate-keys.yaml", 0, [(11, 5), (12, 3)]),
-        ("list-with-a-violation.yaml", 1, []),
-        ("merge-key-and-override.yaml", 1, []),
-        ("octal-and-base-60.yaml", 1, [(9, 29), (12, 25)]),
-        ("parser-must-not-traceback.yaml", 0, [(5, 31), (5, 53)]),
-        ("same-name-two-namespaces-odd-text.yaml", 2, []),
-        ("separator-inside-block-scalar.yaml", 2, []),
-        ("unquoted-dates.yaml", 1, [(8, 14), (9, 12)]),
-        ("unrendered-template.yaml", 0, [(7, 10)]),
-        ("wrong-scalar-types.yaml", 1, []),
-        ("yaml-1-1-booleans.yaml", 1, [(8, 10), (10, 11), (16, 24), (17, 24)]),
-    ],
-)
+ODD_FILES: list[tuple[str, int, list[tuple[int, int]]]] = [
+    ("alias-bomb-and-self-reference.yaml", 0, [(6, 6), (14, 7)]),
+    ("clean-input-for-sarif.yaml", 1, []),
+    ("comments-only.yaml", 0, []),
+    ("crds-and-unknown-kinds.yaml", 4, []),
+    ("crlf.yaml", 2, []),
+    ("duplicate-keys.yaml", 0, [(11, 5), (12, 3)]),
+    ("list-with-a-violation.yaml", 1, []),
+    ("merge-key-and-override.yaml", 1, []),
+    ("octal-and-base-60.yaml", 1, [(9, 29), (12, 25)]),
+    ("parser-must-not-traceback.yaml", 0, [(5, 31), (5, 53)]),
+    ("same-name-two-namespaces-odd-text.yaml", 2, []),
+    ("separator-inside-block-scalar.yaml", 2, []),
+    ("unquoted-dates.yaml", 1, [(8, 14), (9, 12)]),
+    ("unrendered-template.yaml", 0, [(7, 10)]),
+    ("wrong-scalar-types.yaml", 1, []),
+    ("yaml-1-1-booleans.yaml", 1, [(8, 10), (10, 11), (16, 24), (17, 24)]),
+]
+
+
+@pytest.mark.parametrize(("name", "documents", "problems"), ODD_FILES, ids=[case[0] for case in ODD_FILES])
 def test_odd_files(name: str, documents: int, problems: list[tuple[int, int]]) -> None:
     reading = read((DATA / name).read_bytes())
     assert len(reading.documents) == documents
@@ -190,8 +196,7 @@ def test_odd_files(name: str, documents: int, problems: list[tuple[int, int]]) -
 
 
 def test_no_odd_file_is_forgotten() -> None:
-    marks = [mark for mark in test_odd_files.pytestmark if mark.name == "parametrize"]
-    assert sorted(case[0] for case in marks[0].args[1]) == sorted(path.name for path in DATA.glob("*.yaml"))
+    assert sorted(case[0] for case in ODD_FILES) == sorted(path.name for path in DATA.glob("*.yaml"))
 
 
 def test_crlf_leaves_no_carriage_return_and_the_right_places() -> None:

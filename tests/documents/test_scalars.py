@@ -54,7 +54,7 @@ def test_values_are_what_kubernetes_reads(answer: dict[str, Any]) -> None:
         assert "error" in answer or text in REFUSED
         assert any(not problem.is_warning for problem in reading.problems)
         return
-    expected = READ[text] if text in READ else answer["value"]
+    expected: Any = READ[text] if text in READ else answer["value"]
     value = reading.documents[0].value
     assert value == _as_floats_beyond_64_bits(expected)
     if isinstance(value, dict):  # True equals 1 and 1.0
@@ -185,8 +185,10 @@ def test_the_mode_of_a_file_is_meant_to_be_octal(key: str) -> None:
         (
             "12:30",
             "12:30",
-            'expected "12:30" in quotes, found unquoted "12:30", which Kubernetes reads as text and others as a number to'
-            " base 60",
+            (
+                'expected "12:30" in quotes, found unquoted "12:30", which Kubernetes reads as text and others as a'
+                " number to base 60"
+            ),
         ),
     ],
 )

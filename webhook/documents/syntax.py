@@ -95,9 +95,15 @@ def _explain_marked(error: yaml.MarkedYAMLError, mark: yaml.Mark, chunk: Chunk) 
     problem = error.problem or ""
     explanation = _EXPLANATIONS.get(problem) or _general(error, problem, chunk)
     place = error.context_mark if explanation.at_context and error.context_mark else mark
-    found = shown(line[mark.column :].rstrip()) if line[mark.column :].strip() else "the end of the line"
-    message = explanation.message.replace("{found}", found)
-    return Finding(chunk.position(place.line, place.column), message, explanation.hint)
+    message = explanation.message.replace("{found}", _found(chunk.text, line, mark))
+    # Behind the last character the parser counts a line more than there is.
+    return Finding(chunk.position_at(min(place.index, len(chunk.text))), message, explanation.hint)
+
+
+def _found(text: str, line: str, mark: yaml.Mark) -> str:
+    if rest := line[mark.column :].rstrip():
+        return shown(rest)
+    return "the end of the line" if text[mark.index :].strip() else "the end of the document"
 
 
 def _line_at(text: str, start: int) -> str:
