@@ -320,6 +320,22 @@ def test_the_last_of_several_wins() -> None:
     assert shipped_catalogue().merged(last, first).resource("x/y") == Resource("first", "device")
 
 
+def test_patterns_hold_in_the_order_of_the_file_and_those_of_any_domain_last() -> None:
+    catalogue = Catalogue.from_value(
+        {
+            "vendors": {
+                "any": {"resources": [{"names": ["*/gpu*"], "role": "other"}]},
+                "first": {"resources": [{"names": ["a.b/gpu-*"], "role": "device"}]},
+                "second": {"resources": [{"names": ["a.b/gpu*"], "role": "device"}]},
+            }
+        }
+    )
+    vendors = [
+        found.vendor for name in ("a.b/gpu-1", "a.b/gpu", "c.d/gpu-1") if (found := catalogue.resource(name))
+    ]
+    assert vendors == ["first", "second", "any"]
+
+
 def test_canonical_is_json_and_tells_catalogues_apart() -> None:
     shipped, extra = shipped_catalogue(), Catalogue.from_value(EXTRA)
     assert json.loads(json.dumps(extra.canonical())) == {"layers": [EXTRA]}

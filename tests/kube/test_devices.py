@@ -1,3 +1,4 @@
+import time
 from typing import Any
 
 import pytest
@@ -323,3 +324,18 @@ def test_a_device_that_memory_counts_as_need_not_be_listed() -> None:
         {"memorySlice"},
         {"acme"},
     )
+
+
+def test_the_work_grows_with_the_pod_and_no_faster() -> None:
+    """A hostile pod: names that match patterns, each its own, in one container and in as many sidecars."""
+    devices = {f"cambricon.com/mlu3{number}": 1 for number in range(20_000)}
+    memory = {f"iluvatar.ai/{number}.vMem": 1 for number in range(20_000)}
+    sidecars = [
+        {"restartPolicy": "Always", "resources": {"limits": {f"cambricon.com/mlu5{number}": 1}}}
+        for number in range(20_000)
+    ]
+    pod = {"spec": {"initContainers": sidecars, "containers": [container(limits=devices | memory)]}}
+    start = time.perf_counter()
+    asked = asked_devices(pod, shipped_catalogue())
+    assert len(asked.counts) == 40_000
+    assert time.perf_counter() - start < 3

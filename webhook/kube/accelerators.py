@@ -162,25 +162,36 @@ def shipped_catalogue() -> Catalogue:
 
 _UNKNOWN_CLASS = Resource("", "other")
 _Value = TypeVar("_Value")
+_ANY_DOMAIN = "*"
 
 
 class _Names(Generic[_Value]):
-    """A value by name: exact names first, then patterns in the order they were written."""
+    """A value by name: exact names first, then patterns in the order they were written.
+
+    Patterns are kept by what stands before the slash; one with a star there comes after all others. An object may
+    name a hundred thousand resources: each must meet few patterns.
+    """
 
     def __init__(self) -> None:
         self._exact: dict[str, _Value] = {}
-        self._patterns: list[tuple[Callable[[str], bool], _Value]] = []
+        self._patterns: dict[str, list[tuple[Callable[[str], bool], _Value]]] = {}
 
     def put(self, name: str, value: _Value) -> None:
         if "*" in name:
-            self._patterns.append((compile_glob(name), value))
+            domain = name.partition("/")[0]
+            key = _ANY_DOMAIN if "*" in domain else domain
+            self._patterns.setdefault(key, []).append((compile_glob(name), value))
         else:
             self._exact[name] = value
 
     def find(self, name: str) -> _Value | None:
         if name in self._exact:
             return self._exact[name]
-        return next((value for matches, value in self._patterns if matches(name)), None)
+        for key in (name.partition("/")[0], _ANY_DOMAIN):
+            for matches, value in self._patterns.get(key, ()):
+                if matches(name):
+                    return value
+        return None
 
 
 def _find(name: str, layers: Iterable[_Names[_Value]]) -> _Value | None:

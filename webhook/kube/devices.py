@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from webhook.documents import Path
 from webhook.kube.accelerators import Catalogue, Resource
 from webhook.kube.pod import Container, Requests, Role, combined_requests, container_requests, containers
-from webhook.kube.quantity import Quantity, QuantityError, parse_quantity
+from webhook.kube.quantity import Quantity, QuantityError, parse_quantity, whole_or_fraction
 
 # KAI and Run:ai share devices by annotation, without any resource; only a scheduler that the pod names reads it
 # (NVIDIA/KAI-Scheduler:pkg/common/constants/constants.go, docs/gpu-sharing). A fraction is shared in time, nothing
@@ -103,21 +103,22 @@ def _holding(container: Container, catalogue: Catalogue) -> _Holding | None:
         _count_share(devices, requests, (name, quantity, resource), catalogue)
     if not devices:
         return None
+    partial = _partial_sharing(shares)
     return _Holding(
         container.role,
         container.path,
         counts={name: count for name, (count, _) in devices.items()},
         vendors=frozenset(resource.vendor for _, resource in devices.values()),
-        sharing=frozenset(_sharing(count, resource, shares) for count, resource in devices.values()),
+        sharing=frozenset(_sharing(count, resource, partial) for count, resource in devices.values()),
     )
 
 
 def _units(quantity: Quantity, resource: Resource) -> Quantity:
-    return quantity if resource.per_device is None else _whole(Fraction(quantity, resource.per_device))
-
-
-def _whole(amount: Fraction) -> Quantity:
-    return amount.numerator if amount.denominator == 1 else amount
+    return (
+        quantity
+        if resource.per_device is None
+        else whole_or_fraction(Fraction(quantity, resource.per_device))
+    )
 
 
 def _count_share(
@@ -140,16 +141,22 @@ def _count_share(
         devices[device] = (count, catalogue.resource(device) or resource)
 
 
-def _sharing(count: Quantity, device: Resource, shares: list[tuple[str, Quantity, Resource]]) -> str:
+def _partial_sharing(shares: list[tuple[str, Quantity, Resource]]) -> dict[str, str]:
+    """How the devices of each vendor are shared by the memory and cores beside them."""
+    by_vendor: dict[str, str] = {}
+    for _, quantity, resource in shares:
+        # A share of memory says more than one of cores, which only limits the time.
+        if not _is_whole(quantity, resource) and (
+            resource.role == "memory" or resource.vendor not in by_vendor
+        ):
+            by_vendor[resource.vendor] = resource.sharing
+    return by_vendor
+
+
+def _sharing(count: Quantity, device: Resource, partial: Mapping[str, str]) -> str:
     if device.sharing != "none":
         return device.sharing
-    partial = {
-        resource.role: resource.sharing
-        for _, quantity, resource in shares
-        if resource.vendor == device.vendor and not _is_whole(quantity, resource)
-    }
-    # A share of memory says more than one of cores, which only limits the time.
-    return partial.get("memory") or partial.get("cores") or ("timeSlice" if count < 1 else "none")
+    return partial.get(device.vendor) or ("timeSlice" if count < 1 else "none")
 
 
 def _is_whole(quantity: Quantity, resource: Resource) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from webhook.documents import Path
-from webhook.kube.quantity import Quantity, QuantityError, parse_quantity
+from webhook.kube.quantity import Quantity, QuantityError, parse_quantity, whole_or_fraction
 
 Role = Literal["init", "sidecar", "app", "ephemeral"]
 Requests = dict[str, Quantity]
@@ -49,7 +49,7 @@ def container_requests(container: Mapping[str, Any]) -> Requests:
     if not resources:
         return {}
     requests = {name: value for name, value in _map(resources, "requests").items() if value is not None}
-    return _quantities({**_map(resources, "limits"), **requests})
+    return quantities({**_map(resources, "limits"), **requests})
 
 
 def combined_requests(parts: Iterable[tuple[Role, Mapping[str, Quantity]]]) -> Requests:
@@ -71,13 +71,12 @@ def combined_requests(parts: Iterable[tuple[Role, Mapping[str, Quantity]]]) -> R
         elif role == "sidecar":
             _add(running, asked)
             _add(sidecars, asked)
-            _raise_to(peak, sidecars)
+            _raise_to(peak, {name: sidecars[name] for name in asked})
         elif role == "init":
-            step = dict(sidecars)
-            _add(step, asked)
-            _raise_to(peak, step)
+            _raise_to(peak, {name: sidecars.get(name, 0) + quantity for name, quantity in asked.items()})
+        # Other names stand as the steps before left them: looking at each again would make the work quadratic.
     _raise_to(running, peak)
-    return running
+    return {name: whole_or_fraction(quantity) for name, quantity in running.items()}
 
 
 def effective_requests(pod: Mapping[str, Any]) -> Requests:
@@ -92,7 +91,7 @@ def effective_requests(pod: Mapping[str, Any]) -> Requests:
     if resources := _map(spec, "resources"):
         _apply_pod_level(requests, resources)
     if overhead := _map(spec, "overhead"):
-        _add(requests, _quantities(overhead))
+        _add(requests, quantities(overhead))
     return requests
 
 
@@ -121,7 +120,7 @@ def _apply_pod_level(requests: Requests, resources: Mapping[str, Any]) -> None:
 
 
 def _pod_level(values: Mapping[str, Any]) -> Requests:
-    return _quantities({name: value for name, value in values.items() if _counts_at_pod_level(name)})
+    return quantities({name: value for name, value in values.items() if _counts_at_pod_level(name)})
 
 
 def _counts_at_pod_level(name: str) -> bool:
@@ -134,7 +133,8 @@ def _map(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else _NONE
 
 
-def _quantities(values: Mapping[str, Any]) -> Requests:
+def quantities(values: Mapping[str, Any]) -> Requests:
+    """A resource list as quantities; what is none is left out."""
     parsed: Requests = {}
     for name, value in values.items():
         try:
@@ -146,8 +146,7 @@ def _quantities(values: Mapping[str, Any]) -> Requests:
 
 def _add(total: Requests, more: Mapping[str, Quantity]) -> None:
     for name, quantity in more.items():
-        amount = total.get(name, 0) + quantity
-        total[name] = amount.numerator if amount.denominator == 1 else amount
+        total[name] = total.get(name, 0) + quantity
 
 
 def _raise_to(total: Requests, other: Mapping[str, Quantity]) -> None:

@@ -61,6 +61,11 @@ def parse_quantity(value: object) -> Quantity:
     raise QuantityError(f"found {_json_type(value)}, expected {_EXPECTED}")
 
 
+def whole_or_fraction(amount: Quantity) -> Quantity:
+    """The same amount as an int where it is whole: sums of fractions stay fractions in Python."""
+    return amount.numerator if amount.denominator == 1 else amount
+
+
 def _parse_bounded(text: str) -> Quantity:
     if len(text) > MAX_LENGTH:
         raise QuantityError(
@@ -123,8 +128,7 @@ def _shift_up(unscaled: int, exponent: int) -> int:
 
 
 def _from_nanos(nanos: int) -> Quantity:
-    whole, rest = divmod(nanos, _NANOS)
-    return Fraction(nanos, _NANOS) if rest else whole
+    return whole_or_fraction(Fraction(nanos, _NANOS))
 
 
 def _shown(text: str) -> str:
