@@ -60,8 +60,8 @@ class WaitingRoom:
         self._size = size
         self.rejected = rejected
         self.open = 0
-        self._strangers: OrderedDict[Client, None] = OrderedDict()
-        self._known: OrderedDict[Client, None] = OrderedDict()
+        self._busy: OrderedDict[Client, None] = OrderedDict()
+        self._idle: OrderedDict[Client, None] = OrderedDict()
         self._holders: OrderedDict[Client, None] = OrderedDict()
         self._held = 0
 
@@ -69,22 +69,30 @@ class WaitingRoom:
         """Count a connection in; one place stays free, so that the pool is never full and accept never stops."""
         self.open += 1
         if self.open >= self._size:
-            victim = next(iter(self._strangers), None) or next(iter(self._known), None)
+            victim = self._victim()
             if victim is not None:
                 victim.give_up("evicted")
+
+    def _victim(self) -> Client | None:
+        """The longest-waiting of the longer queue.
+
+        So neither can displace the other: strangers that say nothing cost the API server none of its idle
+        connections, and idle connections held by anybody cost a newcomer no place.
+        """
+        return next(iter(max(self._idle, self._busy, key=len)), None)
 
     def leave(self) -> None:
         """Count a connection out."""
         self.open -= 1
 
     def wait(self, client: Client) -> None:
-        """Put ``client`` at the end of its queue; those that were served before are given up last."""
-        (self._known if client.served else self._strangers)[client] = None
+        """Put ``client`` at the end of its queue."""
+        (self._idle if client.is_idle else self._busy)[client] = None
 
     def wake(self, client: Client) -> None:
         """Take ``client`` out of its queue."""
-        self._strangers.pop(client, None)
-        self._known.pop(client, None)
+        self._busy.pop(client, None)
+        self._idle.pop(client, None)
 
     def hold(self, client: Client, size: int) -> None:
         """Count ``size`` more bytes of an unfinished request; above the limit the oldest is dropped."""
@@ -105,7 +113,7 @@ class WaitingRoom:
 
     def close_idle(self) -> None:
         """End the connections on which no request is under way."""
-        for client in [*self._strangers, *self._known]:
+        for client in [*self._busy, *self._idle]:
             client.finish()
 
 
@@ -124,7 +132,7 @@ class Client:
         self._late = "handshake_timeout"
         self._given_up = ""
         self._between_requests = True
-        self.served = False
+        self.is_idle = False
         self.held = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -147,7 +155,7 @@ class Client:
         """
         data: bytes = self._waited(self._tls.recv, size)
         if self._between_requests:
-            self._between_requests = False
+            self._between_requests = self.is_idle = False
             self._begin(REQUEST_SECONDS, "request_timeout")
         self._room.hold(self, len(data))
         if self._given_up:
@@ -165,9 +173,8 @@ class Client:
         return sent
 
     def request_done(self) -> None:
-        """The answer is sent: from here on the connection is idle, and known."""
-        self.served = True
-        self._between_requests = True
+        """The answer is sent: from here on the connection is idle, and its peer known."""
+        self._between_requests = self.is_idle = True
         self._room.release(self)
         self._begin(KEEPALIVE_SECONDS, "")
 

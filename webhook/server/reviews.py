@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import traceback
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -134,7 +133,6 @@ class ReviewRoutes:
                 policy_set=content.policy_set,
                 facts=content.facts,
                 settled=self._state.settled,
-                now=datetime.now(UTC),
                 languages=self._state.languages,
                 deadline=deadline,
             )
