@@ -367,6 +367,11 @@ WORKLOADS: dict[str, tuple[Pod, tuple[str, str], tuple[str, str]]] = {
         ("inference", "label nvidia.com/dynamo-graph-deployment-name"),
         ("disaggregated", "label nvidia.com/dynamo-sub-component-type=prefill"),
     ),
+    "Grove clique without Dynamo": (
+        Pod("grove.io/PodClique", gpus=1),
+        ("inference", "owner PodClique of a pod with an accelerator"),
+        ("none", NO_SIGN),
+    ),
     "Dynamo frontend": (
         Pod("grove.io/PodClique", labels={"nvidia.com/dynamo-component-type": "frontend"}),
         ("inference", "label nvidia.com/dynamo-component-type"),

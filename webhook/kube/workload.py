@@ -177,6 +177,7 @@ _GENERAL_OWNERS: Mapping[str, WorkloadClass] = {
     "ReplicaSet": "inference",
     "StatefulSet": "inference",
     "LeaderWorkerSet": "inference",
+    "PodClique": "inference",
 }
 _VOLCANO_GROUP = "batch.volcano.sh"
 _RAY_CLUSTER = "ray.io/cluster"
