@@ -1,0 +1,59 @@
+"""Who wrote a field: `metadata.managedFields`.
+
+The API server records the fields that a client sent before it calls admission (kubernetes/apiserver:
+pkg/endpoints/handlers/create.go), so a field without an entry was filled in by the server's own plugins or by
+a webhook. A client cannot strip the record by sending an empty or a broken one: the server builds it anew.
+
+The format is a trie in JSON (kubernetes-sigs/structured-merge-diff:fieldpath/serialize.go): `f:NAME` is a
+field or map key, `k:{…}` an item of a list with keys, `.` the node itself. An empty node is a leaf: the whole
+below it was written as one, as an atomic list or map is.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def owns(managed_fields: object, path: tuple[str, ...]) -> bool | None:
+    """Whether some manager has an entry for a field, for something in it, or for the whole that it is in.
+
+    Entries of a subresource count like the others: it only tells managers apart, the fields are those of the
+    same object (kubernetes/apimachinery:pkg/apis/meta/v1/types.go, `ManagedFieldsEntry.Subresource`), and
+    whoever sets `replicas` through `scale` chose it.
+
+    Args:
+        managed_fields: The value of `metadata.managedFields`, of any type.
+        path: Field names and map keys from the root. An item of a list with keys is written as the server
+            writes it, compact and with sorted keys: `k:{"name":"trainer"}`.
+
+    Returns:
+        None where nobody can tell: there is no entry, or one that cannot be read and none that has the field.
+    """
+    if not isinstance(managed_fields, list) or not managed_fields:
+        return None
+    keys = tuple(segment if segment.startswith("k:{") else f"f:{segment}" for segment in path)
+    found = [_entry_owns(entry, keys) for entry in managed_fields]
+    if True in found:
+        return True
+    return None if None in found else False
+
+
+def is_client_written(managed_fields: object, annotation_key: str) -> bool:
+    """Whether an entry has this annotation; False, too, where nobody can tell."""
+    return owns(managed_fields, ("metadata", "annotations", annotation_key)) is True
+
+
+def _entry_owns(entry: Any, keys: tuple[str, ...]) -> bool | None:
+    if not isinstance(entry, Mapping) or entry.get("fieldsType") not in (None, "FieldsV1"):
+        return None
+    node = entry.get("fieldsV1")
+    # An entry without any field cannot be told from a damaged one.
+    if not isinstance(node, Mapping) or not node:
+        return None
+    for key in keys:
+        if key not in node:
+            # An empty node is a leaf: what is below it was written with it.
+            return len(node) == 0
+        node = node[key]
+        if not isinstance(node, Mapping):
+            return None
+    return True
