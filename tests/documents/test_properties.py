@@ -62,9 +62,7 @@ def same(left: Any, right: Any) -> bool:
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(right, float):
         return not isinstance(left, bool) and float(left) == right
-    return (
-        type(left) is type(right) and bool(left == right) or isinstance(left, float) and left == float(right)
-    )
+    return type(left) is type(right) and bool(left == right)
 
 
 def check_places(document: Document, text: str) -> None:

@@ -88,8 +88,9 @@ def test_templates_in_text_are_text(text: str) -> None:
     assert (len(reading.documents), reading.problems) == (1, ())
 
 
-def test_a_hint_says_how_to_render() -> None:
-    (problem,) = read_documents(b"a: {{ .x }}", "a.yaml", strict=False).problems
+@pytest.mark.parametrize("strict", [False, True], ids=["lenient", "strict"])
+def test_a_hint_says_how_to_render(strict: bool) -> None:
+    (problem,) = read_documents(b"a: {{ .x }}", "a.yaml", strict=strict).problems
     assert problem.hint == "this looks like an unrendered Helm template: render it with helm template"
 
 

@@ -1,4 +1,8 @@
-"""Text to PyYAML's nodes: no values yet, but every place."""
+"""Text to PyYAML's nodes: no values yet, but every place.
+
+Only libyaml's parser is used, never the one in Python, which reads other texts: the same file must not mean one thing
+here and another there.
+"""
 
 import gc
 import re
@@ -6,31 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import yaml
 
 from webhook.documents.scalars import LEADS, NULLS, key_text
 from webhook.documents.text import place
-
-if TYPE_CHECKING:
-
-    class _Parser:
-        def __init__(self, stream: str) -> None: ...
-        def get_single_node(self) -> yaml.Node | None: ...
-
-else:
-    try:
-        from yaml.cyaml import CParser as _Parser
-    except ImportError:  # a PyYAML that was built without libyaml
-
-        class _Parser(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer):
-            def __init__(self, stream: str) -> None:
-                yaml.reader.Reader.__init__(self, stream)
-                yaml.scanner.Scanner.__init__(self)
-                yaml.parser.Parser.__init__(self)
-                yaml.composer.Composer.__init__(self)
-
 
 TAG_PREFIX = "tag:yaml.org,2002:"
 TEXT = f"{TAG_PREFIX}str"
@@ -39,7 +23,7 @@ UNTAGGED = ""
 """The tag of what is neither tagged nor quoted: its text says what it is."""
 
 
-class _Composer(_Parser):
+class _Composer(yaml.CSafeLoader):
     """Leaves tags to us: PyYAML's resolver takes a fifth of the time and reads other values than Kubernetes.
 
     The names of the methods are PyYAML's.
@@ -117,7 +101,6 @@ class Chunk:
         Raises:
             yaml.YAMLError: the text is no YAML.
             UnicodeEncodeError: it holds a lone surrogate.
-            RecursionError: nested too deep for the parser without libyaml.
         """
         text = self._text_with_spaces()
         try:
@@ -145,8 +128,6 @@ class Chunk:
 
 def key_of(node: yaml.Node) -> str | None:
     """The text of a map key that has been read without an error."""
-    if not isinstance(node, yaml.ScalarNode):
-        return None
     text: str = node.value
     if node.tag == TEXT or (text and text[0] not in LEADS):
         return text

@@ -49,7 +49,7 @@ def _read_text(text: str, source: str, *, strict: bool) -> Reading:
 def _compose(chunk: Chunk) -> tuple[yaml.Node | None, list[Finding]]:
     try:
         root = chunk.compose()
-    except (yaml.YAMLError, UnicodeEncodeError, RecursionError) as error:
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
         return None, [explain(error, chunk)]
     return (None if root is None or is_null(root) else root), []
 

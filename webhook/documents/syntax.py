@@ -69,15 +69,11 @@ def explain(error: Exception, chunk: Chunk) -> Finding:
         return Finding(chunk.position_at(template), TEMPLATE_MESSAGE, TEMPLATE_HINT)
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return _explain_marked(error, error.problem_mark, chunk)
-    if isinstance(error, RecursionError):
-        return Finding(chunk.position(0, 0), NESTING_MESSAGE, NESTING_HINT)
     return _explain_character(chunk)
 
 
 def _explain_character(chunk: Chunk) -> Finding:
     index = find_unreadable(chunk.text)
-    if index is None:
-        return Finding(chunk.position(0, 0), "expected YAML, found something else", "check the file")
     code = ord(chunk.text[index])
     position = chunk.position_at(index)
     if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte that is no UTF-8

@@ -87,10 +87,10 @@ def origin(text: str) -> str:
     return ""
 
 
-def find_unreadable(text: str) -> int | None:
-    """The index of the first character that YAML does not allow, if any."""
+def find_unreadable(text: str) -> int:
+    """The index of the first character that YAML does not allow; of the very first where all are allowed."""
     match = _UNREADABLE.search(text)
-    return match.start() if match else None
+    return match.start() if match else 0
 
 
 def find_template(text: str) -> int | None:
