@@ -1,0 +1,46 @@
+"""An admission request: what the API server asks about, free of the wire's details."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionRequest:
+    """One request, in the words of kubernetes/api:admission/v1/types.go.
+
+    Attributes:
+        object: the new object, read-only; None on DELETE.
+        old_object: the stored object, read-only; None on CREATE.
+        from_api_server: whether the object went through an API server's defaulting; False for files.
+    """
+
+    uid: str = ""
+    group: str = ""
+    version: str = "v1"
+    kind: str
+    resource: str
+    subresource: str = ""
+    operation: str = "CREATE"
+    namespace: str = ""
+    name: str = ""
+    username: str = ""
+    groups: tuple[str, ...] = ()
+    object: Mapping[str, Any] | None
+    old_object: Mapping[str, Any] | None = None
+    dry_run: bool = False
+    from_api_server: bool = True
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def resource_name(self) -> str:
+        """The resource as policies write it: `pods`, `jobs.batch`, `pods/resize`."""
+        name = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{name}/{self.subresource}" if self.subresource else name
+
+    @property
+    def shown_name(self) -> str:
+        """The object's name, or what its generated name begins with."""
+        metadata = (self.object or {}).get("metadata")
+        prefix = metadata.get("generateName") if isinstance(metadata, Mapping) else None
+        return self.name or (f"{prefix}<generated>" if isinstance(prefix, str) and prefix else "")

@@ -1,0 +1,68 @@
+"""Places inside a Kubernetes object, written as its users write them."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from webhook.documents import Path
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_IDENTITY_KEYS = ("name", "key", "mountPath")
+
+
+def value_at(value: Any, path: Path) -> Any:
+    """The value at `path`, or None where it, or a part on the way to it, is absent, null or of another type."""
+    for segment in path:
+        if isinstance(segment, str):
+            value = value.get(segment) if isinstance(value, Mapping) else None
+        else:
+            value = value[segment] if isinstance(value, list) and segment < len(value) else None
+        if value is None:
+            return None
+    return value
+
+
+def mapping_at(value: Any, path: Path) -> Mapping[str, Any]:
+    """The map at `path`; an empty one where there is none."""
+    found = value_at(value, path)
+    return found if isinstance(found, Mapping) else {}
+
+
+def list_at(value: Any, path: Path) -> list[Any]:
+    """The list at `path`; an empty one where there is none."""
+    found = value_at(value, path)
+    return found if isinstance(found, list) else []
+
+
+def identify(value: Any, path: Path) -> tuple[str | int, ...]:
+    """`path` with list indices replaced by the name (else key, mountPath) of the item, where it has one.
+
+    Two paths name one field exactly if they are identified alike, however the lists are ordered.
+    """
+    identity: list[str | int] = []
+    for segment in path:
+        value = _child(value, segment)
+        name = (
+            next((value[k] for k in _IDENTITY_KEYS if isinstance(value.get(k), str)), None)
+            if (isinstance(segment, int) and isinstance(value, Mapping))
+            else None
+        )
+        identity.append(segment if name is None else f"[{name}]")
+    return tuple(identity)
+
+
+def format_field(value: Any, path: Path) -> str:
+    """`path` as a message shows it: `spec.containers["trainer"].resources.limits["nvidia.com/gpu"]`."""
+    text = ""
+    for segment, identity in zip(path, identify(value, path), strict=True):
+        if isinstance(segment, int):
+            text += f"[{identity}]" if isinstance(identity, int) else f'["{identity[1:-1]}"]'
+        elif _PLAIN_KEY.match(segment):
+            text += f".{segment}" if text else segment
+        else:
+            text += f'["{segment}"]'
+    return text
+
+
+def _child(value: Any, segment: str | int) -> Any:
+    return value_at(value, (segment,))

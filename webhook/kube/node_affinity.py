@@ -1,0 +1,218 @@
+"""Node selectors, required node affinity and tolerations: what they say, imply and contradict.
+
+Terms are ORed, the requirements of one are ANDed, a node selector is ANDed with them, and "a null or empty node selector term
+matches no objects" (kubernetes/api:core/v1/types.go, NodeSelectorTerm).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from webhook.documents import Path
+from webhook.kube.field_path import list_at, mapping_at
+
+REQUIRED: Path = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+TERMS: Path = (*REQUIRED, "nodeSelectorTerms")
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
+"""What the scheduler can parse as an int64, less the last few values below 2^63."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One requirement on a node label."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in `matchExpressions`."""
+        body: dict[str, Any] = {"key": self.key, "operator": self.operator}
+        if self.values:
+            body["values"] = list(self.values)
+        return body
+
+    @property
+    def shown(self) -> str:
+        """As a message shows it: `nvidia.com/gpu.present In [true]`."""
+        return (
+            f"{self.key} {self.operator} [{', '.join(self.values)}]"
+            if self.values
+            else f"{self.key} {self.operator}"
+        )
+
+    def admits(self, value: str | None) -> bool:
+        """Whether a node whose label has this value (None: no such label) meets the requirement.
+
+        Source: kubernetes/apimachinery:pkg/labels/selector.go, Requirement.Matches.
+        """
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt" | "Lt":
+                return _compares(value, self.operator, self.values)
+        return False
+
+    def implies(self, other: "Requirement") -> bool:
+        """Whether every node that meets this requirement meets `other` (False where that is not plain)."""
+        if self.key != other.key:
+            return False
+        if self.operator == "In" and self.values:
+            return all(other.admits(value) for value in self.values)
+        if other.operator == "Exists":
+            return self.operator in ("Exists", "Gt", "Lt")
+        if other.operator == "NotIn":
+            return self.operator == "DoesNotExist" or (
+                self.operator == "NotIn" and set(self.values) >= set(other.values)
+            )
+        return self == other
+
+    def excludes(self, other: "Requirement") -> bool:
+        """Whether no node can meet both (False where that is not plain)."""
+        if self.key != other.key:
+            return False
+        if self.operator == "In":
+            return not any(other.admits(value) for value in self.values)
+        if other.operator == "In":
+            return not any(self.admits(value) for value in other.values)
+        wants_none = "DoesNotExist"
+        wants_some = ("Exists", "Gt", "Lt")
+        return (self.operator == wants_none and other.operator in wants_some) or (
+            other.operator == wants_none and self.operator in wants_some
+        )
+
+
+class Term(NamedTuple):
+    """A node selector term: where it stands and what it requires of labels; `fields` tells of matchFields."""
+
+    path: Path
+    requirements: tuple[Requirement, ...]
+    fields: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it matches no node at all."""
+        return not self.requirements and not self.fields
+
+
+def requirements_of(expressions: Any) -> tuple[Requirement, ...]:
+    """A `matchExpressions` list; what is no requirement is left out."""
+    if not isinstance(expressions, list):
+        return ()
+    return tuple(
+        Requirement(e["key"], e["operator"], tuple(v for v in e.get("values") or () if isinstance(v, str)))
+        for e in expressions
+        if isinstance(e, Mapping) and isinstance(e.get("key"), str) and isinstance(e.get("operator"), str)
+    )
+
+
+def required_terms(pod: Mapping[str, Any]) -> tuple[Term, ...] | None:
+    """The terms of a pod's required node affinity; None where it has no such affinity."""
+    if not mapping_at(pod, REQUIRED):
+        return None
+    return tuple(
+        Term(
+            (*TERMS, index),
+            requirements_of(term.get("matchExpressions")),
+            bool(term.get("matchFields")),
+        )
+        for index, term in enumerate(list_at(pod, TERMS))
+        if isinstance(term, Mapping)
+    )
+
+
+def selector_requirements(pod: Mapping[str, Any]) -> tuple[Requirement, ...]:
+    """A pod's `nodeSelector` as requirements."""
+    selector = mapping_at(pod, ("spec", "nodeSelector"))
+    return tuple(
+        Requirement(key, "In", (value,)) for key, value in selector.items() if isinstance(value, str)
+    )
+
+
+def alternatives(pod: Mapping[str, Any]) -> Iterator[tuple[Requirement, ...]]:
+    """The ways in which a node can suit: each is the node selector ANDed with one non-empty term."""
+    selector = selector_requirements(pod)
+    terms = required_terms(pod)
+    if terms is None:
+        yield selector
+        return
+    for term in terms:
+        if not term.is_empty:
+            yield (*selector, *term.requirements)
+
+
+def could_be(pod: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels, and others that are not known, could suit the pod's selector and affinity."""
+    return any(
+        all(
+            requirement.admits(labels[requirement.key])
+            for requirement in alternative
+            if requirement.key in labels
+        )
+        for alternative in alternatives(pod)
+    )
+
+
+def suits(pod: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a node with exactly these labels suits the pod's selector and affinity."""
+    return any(
+        all(requirement.admits(labels.get(requirement.key)) for requirement in alternative)
+        for alternative in alternatives(pod)
+    )
+
+
+def contradiction(
+    pod: Mapping[str, Any], wanted: Iterable[Requirement]
+) -> tuple[Requirement, Requirement] | None:
+    """A pair (of the pod, wanted) that no node can meet, where every alternative of the pod has one; else None."""
+    wanted = tuple(wanted)
+    found: tuple[Requirement, Requirement] | None = None
+    for alternative in alternatives(pod):
+        pair = next(((own, other) for own in alternative for other in wanted if own.excludes(other)), None)
+        if pair is None:
+            return None
+        found = found or pair
+    return found
+
+
+def normalise_toleration(toleration: Any) -> tuple[Any, ...]:
+    """A toleration's meaning: without an operator it is `Equal` (kubernetes/api:core/v1/types.go, Toleration)."""
+    if not isinstance(toleration, Mapping):
+        return ()
+    return (
+        toleration.get("key") or "",
+        toleration.get("operator") or "Equal",
+        toleration.get("value") or "",
+        toleration.get("effect") or "",
+        toleration.get("tolerationSeconds"),
+    )
+
+
+def tolerates(toleration: Any, taint: Mapping[str, Any]) -> bool:
+    """Whether a toleration answers a taint (kubernetes/api:core/v1/toleration.go, ToleratesTaint)."""
+    key, operator, value, effect, _ = normalise_toleration(toleration) or ("", "", None, "-", None)
+    if effect and effect != taint.get("effect"):
+        return False
+    if key and key != taint.get("key"):
+        return False
+    if operator == "Exists":
+        return True
+    return operator == "Equal" and bool(key) and value == (taint.get("value") or "")
+
+
+def _compares(value: str | None, operator: str, bounds: tuple[str, ...]) -> bool:
+    """Integers only, as the scheduler reads them; anything else meets nothing."""
+    if value is None or len(bounds) != 1 or not (_INTEGER.match(value) and _INTEGER.match(bounds[0])):
+        return False
+    left, right = int(value), int(bounds[0])
+    return left > right if operator == "Gt" else left < right

@@ -1,0 +1,19 @@
+"""Text of objects made safe for messages, terminals and logs."""
+
+import re
+from typing import Final
+
+LONGEST_ARGUMENT: Final = 120
+"""Characters of one value from an object inside a message: more than any name that Kubernetes accepts is seldom worth reading."""
+
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+"""C0, C1 and line separators, which forge lines and terminal sequences; marks of direction, invisible characters and lone
+surrogates, which show a text as another one (Unicode TR36)."""
+
+
+def plain(value: object, most: int = LONGEST_ARGUMENT) -> str:
+    r"""A value as one printable line of at most `most` characters; what is unsafe is shown as `\\uXXXX`."""
+    text = _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", str(value)[: most + 1])
+    return text if len(text) <= most else text[: most - 1] + "…"
