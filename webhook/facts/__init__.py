@@ -1,0 +1,25 @@
+"""What the engine may ask about the cluster: each answer a value, absent (None), or unknown with the reason."""
+
+from webhook.facts.cluster import (
+    UNKNOWN_WITHOUT_FACTS,
+    Facts,
+    Namespace,
+    NodeGroup,
+    PriorityClass,
+    StorageClass,
+    Unknown,
+)
+from webhook.facts.pools import AcceleratorPool, Rdma, possible_pools
+
+__all__ = [
+    "UNKNOWN_WITHOUT_FACTS",
+    "AcceleratorPool",
+    "Facts",
+    "Namespace",
+    "NodeGroup",
+    "PriorityClass",
+    "Rdma",
+    "StorageClass",
+    "Unknown",
+    "possible_pools",
+]

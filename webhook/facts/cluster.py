@@ -1,0 +1,292 @@
+"""Facts about the cluster, from Kubernetes objects as `kubectl get -o yaml` prints them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from webhook.kube.field_path import list_at, mapping_at, value_at
+from webhook.kube.pod import quantities
+from webhook.kube.quantity import Quantity
+
+T = TypeVar("T")
+
+DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
+POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
+WORKSPACE_LABEL = "kubesphere.io/workspace"
+"""KubeSphere puts a namespace into a workspace by this label (kubesphere/kubesphere:pkg/constants/constants.go)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A fact that is not known, and why: never to be read as absent.
+
+    Attributes:
+        needs: the kind of the objects that would tell, "" where no object would.
+    """
+
+    why: str
+    needs: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """What a policy may ask about a namespace."""
+
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+    @property
+    def workspace(self) -> str:
+        """Its KubeSphere workspace, "" if it is in none."""
+        return self.labels.get(WORKSPACE_LABEL, "")
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """A scheduling.k8s.io PriorityClass; by default it preempts lower priorities (kubernetes/api:scheduling/v1/types.go)."""
+
+    name: str
+    value: int
+    preemption_policy: str
+    global_default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """A storage.k8s.io StorageClass."""
+
+    name: str
+    provisioner: str
+    is_default: bool
+
+    @property
+    def is_cephfs(self) -> bool:
+        """Whether CephFS serves it: ceph-csi's driver name, with any operator's prefix (ceph/ceph-csi:examples/cephfs)."""
+        return self.provisioner == "cephfs.csi.ceph.com" or self.provisioner.endswith(".cephfs.csi.ceph.com")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes that are alike in labels, allocatable resources and taints."""
+
+    labels: Mapping[str, str]
+    allocatable: Mapping[str, Quantity]
+    taints: tuple[Mapping[str, Any], ...]
+
+
+UNKNOWN_WITHOUT_FACTS = "no facts about the cluster were given"
+
+_Table = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one cluster.
+
+    A kind of which at least one object (or an empty List of it) was given is known completely; any other kind is unknown.
+
+    Attributes:
+        tables: by kind, by `namespace/name` (or name), the objects.
+        pod_security_default: the Pod Security level of namespaces without a label, which stands in a file of the API
+            server that no API shows; None if nobody said it.
+    """
+
+    tables: Mapping[str, _Table] = field(default_factory=dict)
+    pod_security_default: str | None = None
+    _parsed: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def from_objects(
+        cls, objects: Iterable[Mapping[str, Any]], pod_security_default: str | None = None
+    ) -> "Facts":
+        """Facts from objects and Lists of objects.
+
+        Args:
+            objects: Kubernetes objects; a `…List` counts for its kind even when it is empty.
+            pod_security_default: see the class.
+        """
+        tables: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for thing in objects:
+            kind = str(thing.get("kind") or "")
+            if kind.endswith("List") and kind != "List":
+                tables.setdefault(kind.removesuffix("List"), {})
+            items = list_at(thing, ("items",)) if kind.endswith("List") else [thing]
+            for item in items:
+                if isinstance(item, Mapping):
+                    item_kind = str(item.get("kind") or kind.removesuffix("List"))
+                    tables.setdefault(item_kind, {})[_key(item)] = item
+        return cls(tables, pod_security_default)
+
+    def namespace(self, name: str) -> Namespace | Unknown:
+        """A namespace; one that is not among those given is unknown, since the request shows that it exists."""
+        found = self._get("Namespace", name, _namespace)
+        return (
+            found
+            if found is not None
+            else Unknown(f"namespace {name} is not among the facts given", "Namespace")
+        )
+
+    def pod_security(self, namespace: str) -> str | Unknown:
+        """The Pod Security level that the API server enforces in a namespace: privileged, baseline or restricted."""
+        found = self.namespace(namespace)
+        level = "" if isinstance(found, Unknown) else found.labels.get(POD_SECURITY_LABEL, "")
+        if level:
+            return level
+        if isinstance(found, Unknown):
+            return found
+        return self.pod_security_default or Unknown(
+            f"namespace {namespace} has no label {POD_SECURITY_LABEL}, and the cluster's default was not given"
+        )
+
+    def priority_class(self, name: str) -> PriorityClass | Unknown | None:
+        """A priority class by its name."""
+        return self._get("PriorityClass", name, _priority_class)
+
+    def default_priority_class(self) -> PriorityClass | Unknown | None:
+        """The class with `globalDefault: true`; of several the one with the lowest value, as the Priority plugin picks it.
+
+        Source: kubernetes/kubernetes:plugin/pkg/admission/priority/admission.go, getDefaultPriorityClass.
+        """
+        defaults = self._all("PriorityClass", _priority_class)
+        if isinstance(defaults, Unknown):
+            return defaults
+        return min((c for c in defaults if c.global_default), key=lambda c: c.value, default=None)
+
+    def storage_class(self, name: str) -> StorageClass | Unknown | None:
+        """A storage class by its name."""
+        return self._get("StorageClass", name, _storage_class)
+
+    def default_storage_classes(self) -> tuple[StorageClass, ...] | Unknown:
+        """The classes that are marked as default; the API server fills in the newest of them."""
+        found = self._all("StorageClass", _storage_class)
+        return found if isinstance(found, Unknown) else tuple(c for c in found if c.is_default)
+
+    def volume_attributes_driver(self, name: str) -> str | Unknown | None:
+        """The driver of a VolumeAttributesClass."""
+        return self._get("VolumeAttributesClass", name, lambda o: str(o.get("driverName") or ""))
+
+    def claim_class(self, namespace: str, name: str) -> str | Unknown | None:
+        """The storage class of an existing claim, "" if it has none."""
+        return self._get(
+            "PersistentVolumeClaim",
+            f"{namespace}/{name}",
+            lambda o: str(value_at(o, ("spec", "storageClassName")) or ""),
+        )
+
+    def nodes(self) -> tuple[NodeGroup, ...] | Unknown:
+        """All nodes that pods may be scheduled to."""
+        found = self._all("Node", _node)
+        return found if isinstance(found, Unknown) else tuple(node for node in found if node is not None)
+
+    def device_classes(self, namespace: str, claim: Mapping[str, Any]) -> tuple[str, ...] | Unknown:
+        """The device classes that one entry of a pod's `resourceClaims` asks for."""
+        template, name = claim.get("resourceClaimTemplateName"), claim.get("resourceClaimName")
+        kind = "ResourceClaimTemplate" if template else "ResourceClaim"
+        found = self._get(kind, f"{namespace}/{template or name}", _device_classes)
+        return (
+            found
+            if found is not None
+            else Unknown(f"{kind} {namespace}/{template or name} is not among the facts", kind)
+        )
+
+    def accessor_refusal(self, storage_class: str, namespace: str) -> str:
+        """Which KubeSphere storage class accessor is known to refuse the class in the namespace; "" if none is."""
+        for name, accessor in self.tables.get("Accessor", {}).items():
+            if value_at(accessor, ("spec", "storageClassName")) == storage_class and _refuses(
+                accessor, namespace
+            ):
+                return name
+        return ""
+
+    def _all(self, kind: str, parse: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...] | Unknown:
+        key = (kind, "")
+        if key not in self._parsed:
+            table = self.tables.get(kind)
+            self._parsed[key] = self._missing(kind) if table is None else tuple(map(parse, table.values()))
+        found: tuple[T, ...] | Unknown = self._parsed[key]
+        return found
+
+    def _get(self, kind: str, key: str, parse: Callable[[Mapping[str, Any]], T]) -> T | Unknown | None:
+        table = self.tables.get(kind)
+        if table is None:
+            return self._missing(kind)
+        if key not in table:
+            return None
+        if (kind, key) not in self._parsed:
+            self._parsed[kind, key] = parse(table[key])
+        found: T = self._parsed[kind, key]
+        return found
+
+    def _missing(self, kind: str) -> Unknown:
+        return Unknown(f"no {kind} is among the facts given" if self.tables else UNKNOWN_WITHOUT_FACTS, kind)
+
+
+def _key(item: Mapping[str, Any]) -> str:
+    metadata = mapping_at(item, ("metadata",))
+    namespace, name = metadata.get("namespace"), str(metadata.get("name") or "")
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _texts(value: Mapping[str, Any]) -> dict[str, str]:
+    return {key: text for key, text in value.items() if isinstance(text, str)}
+
+
+def _namespace(item: Mapping[str, Any]) -> Namespace:
+    metadata = mapping_at(item, ("metadata",))
+    labels, annotations = mapping_at(metadata, ("labels",)), mapping_at(metadata, ("annotations",))
+    return Namespace(str(metadata.get("name")), _texts(labels), _texts(annotations))
+
+
+def _priority_class(item: Mapping[str, Any]) -> PriorityClass:
+    value = item.get("value")
+    return PriorityClass(
+        _key(item),
+        value if isinstance(value, int) else 0,
+        str(item.get("preemptionPolicy") or "PreemptLowerPriority"),
+        item.get("globalDefault") is True,
+    )
+
+
+def _storage_class(item: Mapping[str, Any]) -> StorageClass:
+    is_default = mapping_at(item, ("metadata", "annotations")).get(DEFAULT_CLASS_ANNOTATION) == "true"
+    return StorageClass(_key(item), str(item.get("provisioner") or ""), is_default)
+
+
+def _node(item: Mapping[str, Any]) -> NodeGroup | None:
+    if value_at(item, ("spec", "unschedulable")) is True:
+        return None
+    taints = tuple(taint for taint in list_at(item, ("spec", "taints")) if isinstance(taint, Mapping))
+    allocatable = quantities(mapping_at(item, ("status", "allocatable")))
+    return NodeGroup(_texts(mapping_at(item, ("metadata", "labels"))), allocatable, taints)
+
+
+def _device_classes(item: Mapping[str, Any]) -> tuple[str, ...]:
+    """`spec.devices.requests[].deviceClassName` (v1beta1) or `…exactly.deviceClassName`, `…firstAvailable[]` (v1beta2, v1)."""
+    spec = mapping_at(item, ("spec", "spec")) or mapping_at(item, ("spec",))
+    classes: list[str] = []
+    for request in list_at(spec, ("devices", "requests")):
+        for part in (request, value_at(request, ("exactly",)), *list_at(request, ("firstAvailable",))):
+            name = value_at(part, ("deviceClassName",))
+            if isinstance(name, str):
+                classes.append(name)
+    return tuple(classes)
+
+
+def _refuses(accessor: Mapping[str, Any], namespace: str) -> bool:
+    """Whether no rule of an accessor's field selectors lets the namespace in; label selectors are not judged here.
+
+    Source: kubesphere/storageclass-accessor:README.md (rules are ORed, expressions of one rule ANDed).
+    """
+    rules = list_at(accessor, ("spec", "namespaceSelector", "fieldSelector"))
+    return bool(rules) and not any(
+        all(_expression_admits(expression, namespace) for expression in list_at(rule, ("fieldExpressions",)))
+        for rule in rules
+    )
+
+
+def _expression_admits(expression: Any, namespace: str) -> bool:
+    if value_at(expression, ("field",)) != "Name":
+        return True  # a status, which only the cluster knows
+    listed = namespace in list_at(expression, ("values",))
+    return listed if value_at(expression, ("operator",)) == "In" else not listed

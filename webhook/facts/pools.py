@@ -1,0 +1,71 @@
+"""Accelerator pools: which nodes offer what, behind which taints, on which fabric."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from webhook.documents.schema import Schema
+from webhook.kube.globs import glob_matches
+from webhook.kube.node_affinity import could_be
+
+
+class Toleration(Schema):
+    """A toleration, in Kubernetes' own words."""
+
+    key: str = ""
+    operator: Literal["Exists", "Equal"] = "Equal"
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""] = ""
+    toleration_seconds: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in a pod: only what was written."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+
+class Rdma(Schema):
+    """The fabric of a pool: all of `resourceNames`, `count` of each, per container, accelerator or node."""
+
+    resource_names: tuple[str, ...] = Field(min_length=1, strict=False)
+    per: Literal["container", "accelerator", "node"] = "container"
+    count: int = Field(default=1, ge=1)
+
+
+class AcceleratorPool(Schema):
+    """A pool of nodes with accelerators.
+
+    Attributes:
+        name: its name in policies.
+        resource_names: the accelerator resources that its nodes offer; globs, `*` stops at `/`.
+        node_labels: labels that all its nodes have.
+        tolerations: what a pod needs in order to get onto them.
+        devices_per_node: accelerators of one node, None if not said.
+        rdma: its fabric, None if it has none.
+    """
+
+    name: str = ""
+    resource_names: tuple[str, ...] = Field(min_length=1, strict=False)
+    node_labels: dict[str, str] = Field(min_length=1)
+    tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
+    devices_per_node: int | None = Field(default=None, ge=1)
+    rdma: Rdma | None = None
+
+    def offers(self, asked: Collection[str]) -> bool:
+        """Whether its nodes have all of the accelerator resources asked for, and there is one."""
+        return bool(asked) and all(
+            any(glob_matches(pattern, name) for pattern in self.resource_names) for name in asked
+        )
+
+
+def possible_pools(
+    pools: Iterable[AcceleratorPool], pod: Mapping[str, Any], asked: Collection[str]
+) -> tuple[AcceleratorPool, ...]:
+    """The pools in which a pod could land: they offer all that it asks for and contradict neither its selector nor its affinity.
+
+    Args:
+        pools: all pools of the policy set.
+        pod: the pod as earlier rules of this review left it.
+        asked: names of the accelerator resources that the pod asks for.
+    """
+    return tuple(pool for pool in pools if pool.offers(asked) and could_be(pod, pool.node_labels))
