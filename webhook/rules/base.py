@@ -1,0 +1,237 @@
+"""What every rule type is made of.
+
+A rule type is one file of this package: a schema of its parameters that is also what acts, with its texts in every language.
+A rule finds; it never decides (`webhook.engine.decide` does).
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Literal
+
+from webhook.documents import Path
+from webhook.documents.schema import Schema
+from webhook.facts import AcceleratorPool, Facts, Namespace, Unknown, possible_pools
+from webhook.kube.accelerators import Catalogue
+from webhook.kube.admission_request import AdmissionRequest
+from webhook.kube.draft import Draft
+from webhook.kube.field_path import list_at
+from webhook.kube.workload import Workload, inspect_workload
+
+
+class Result(StrEnum):
+    """What a rule found."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    FAIL = "fail"
+    SKIP = "skip"
+    ERROR = "error"
+
+
+class Mode(StrEnum):
+    """What is done about what a rule found; the lowest first."""
+
+    DISABLED = "disabled"
+    AUDIT = "audit"
+    WARN = "warn"
+    ENFORCE = "enforce"
+
+    @property
+    def rank(self) -> int:
+        """How much it does, from 0 (nothing)."""
+        return list(Mode).index(self)
+
+
+Text = tuple[str, str]
+"""What is wrong (or why nothing was done), and what to do about it; with `{placeholders}` for a finding's arguments."""
+
+Texts = Mapping[str, Mapping[str, Text]]
+"""By the name of a text, by language."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a rule found.
+
+    Attributes:
+        result: never `pass`: a rule that finds nothing passes.
+        text: the name of one of the rule's texts.
+        args: what its placeholders stand for.
+        path: where in the object, () if nowhere in particular.
+        ceiling: the most that may be done about it, whatever the policy's mode.
+        needs: of an error, the kind of the objects that would let the rule be evaluated; "" where none would.
+    """
+
+    result: Result
+    text: str
+    args: Mapping[str, object] = field(default_factory=dict)
+    path: Path = ()
+    ceiling: Mode = Mode.ENFORCE
+    needs: str = field(default="", compare=False)
+
+
+def fail(text: str, path: Path = (), **args: object) -> Finding:
+    """A violation."""
+    return Finding(Result.FAIL, text, args, path)
+
+
+def skip(text: str, path: Path = (), **args: object) -> Finding:
+    """A reason why the rule did nothing."""
+    return Finding(Result.SKIP, text, args, path)
+
+
+def error(text: str, path: Path = (), **args: object) -> Finding:
+    """A reason why the rule cannot be evaluated."""
+    return Finding(Result.ERROR, text, args, path)
+
+
+UNKNOWN_TEXT: Mapping[str, Text] = {
+    "en": ("cannot be evaluated: {why}", "give podgate these facts, or ask the platform team"),
+    "zh": ("无法判断：{why}", "请为 podgate 提供这些集群信息，或联系平台团队"),
+}
+UNAPPLIED_TEXT: Mapping[str, Text] = {
+    "en": (
+        "not applied: the mutating call was missed, or a later webhook undid it ({fields})",
+        "create the object again; if it happens again, tell the platform team",
+    ),
+    "zh": (
+        "未生效：可能错过了变更调用，或被其他 webhook 撤销（{fields}）",
+        "请重新创建；若再次发生，请联系平台团队",
+    ),
+}
+"""The text `unapplied`, which every mutating rule has."""
+
+COMMON_TEXTS: Texts = {"unknown": UNKNOWN_TEXT, "unapplied": UNAPPLIED_TEXT}
+
+
+def unknown(fact: Unknown) -> Finding:
+    """A fact that the rule needs is not known."""
+    return Finding(Result.ERROR, "unknown", {"why": fact.why}, needs=fact.needs)
+
+
+@dataclass(slots=True, weakref_slot=True)
+class Received:
+    """The object of one review as it was received, and what is computed of it once."""
+
+    request: AdmissionRequest
+    facts: Facts
+    pools: tuple[AcceleratorPool, ...]
+    catalogue: Catalogue
+    expired: Callable[[], bool] = lambda: False
+    _workload: Workload | None = None
+
+    @property
+    def object(self) -> Mapping[str, Any]:
+        """The object received; an empty map where there is none."""
+        return self.request.object or {}
+
+    @property
+    def workload(self) -> Workload:
+        """Class, communication and accelerators of the pod received."""
+        if self._workload is None:
+            self._workload = inspect_workload(self.object, self.catalogue)
+        return self._workload
+
+    @property
+    def namespace(self) -> Namespace | Unknown:
+        """The namespace that the request names."""
+        return self.facts.namespace(self.request.namespace)
+
+    @property
+    def claimed_vendors(self) -> frozenset[str] | Unknown:
+        """Vendors of the accelerators that the pod's device claims ask for; a claim may be a NIC and add nothing."""
+        vendors: set[str] = set()
+        for claim in list_at(self.object, ("spec", "resourceClaims")):
+            classes = self.facts.device_classes(
+                self.request.namespace, claim if isinstance(claim, dict) else {}
+            )
+            if isinstance(classes, Unknown):
+                return classes
+            found = map(self.catalogue.device_class, classes)
+            vendors.update(resource.vendor for resource in found if resource and resource.role == "device")
+        return frozenset(vendors)
+
+    @property
+    def vendors(self) -> frozenset[str]:
+        """Vendors of the accelerators that the pod asks for, those of its device claims included where they are known."""
+        claimed = self.claimed_vendors if self.workload.claims_devices else frozenset()
+        return self.workload.vendors | (frozenset() if isinstance(claimed, Unknown) else claimed)
+
+
+class Subject:
+    """What a rule looks at: the object as earlier rules of one lane left it, and what was computed of the one received."""
+
+    def __init__(self, received: Received, draft: Draft) -> None:
+        self.received = received
+        self.draft = draft
+        self.facts = received.facts
+        self.request = received.request
+        self._pools_of: tuple[Any, tuple[AcceleratorPool, ...]] = (None, ())
+
+    @property
+    def object(self) -> Mapping[str, Any]:
+        """The object now; read-only."""
+        now: Mapping[str, Any] = self.draft.object
+        return now
+
+    @property
+    def workload(self) -> Workload:
+        """See `Received.workload`."""
+        return self.received.workload
+
+    @property
+    def possible_pools(self) -> tuple[AcceleratorPool, ...]:
+        """The pools in which the pod could land, as its affinity is now."""
+        known_for, pools = self._pools_of
+        if known_for is not self.object:
+            pools = possible_pools(self.received.pools, self.object, self.workload.accelerators)
+            self._pools_of = (self.object, pools)
+        return pools
+
+
+Need = Literal[
+    "devices", "claims", "selectors", "tolerations", "env", "hostPaths", "privileged", "annotations", "all"
+]
+"""What an object must have for a rule to concern it; the webhook is called for the OR of the needs of all rules."""
+
+
+class Rule(Schema):
+    """A rule type; a subclass with a `type` is found by walking this package."""
+
+    type: ClassVar[str] = ""
+    acts_on: ClassVar[tuple[str, ...]] = ("pods",)
+    scope: ClassVar[frozenset[Need]] = frozenset({"devices", "claims"})
+    texts: ClassVar[Texts] = {}
+
+    @classmethod
+    def text(cls, name: str, language: str) -> Text:
+        """One of the type's texts; English where the language has none."""
+        by_language = cls.texts.get(name) or COMMON_TEXTS[name]
+        return by_language.get(language) or by_language["en"]
+
+
+class MutatingRule(Rule):
+    """A rule that writes into the draft of its subject."""
+
+    @abstractmethod
+    def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
+        """Write what the rule wants; yield why something was not written.
+
+        Args:
+            subject: what to look at; written to through `subject.draft` only.
+            key: `policy/rule`, the owner of what is written.
+        """
+
+    def verify(self, subject: Subject) -> Iterator[Finding]:
+        """What is wrong with the final object besides what `mutate` would still write; nothing, for most."""
+        del subject
+        return iter(())
+
+
+class ValidatingRule(Rule):
+    """A rule that judges its subject."""
+
+    @abstractmethod
+    def validate_subject(self, subject: Subject) -> Iterator[Finding]:
+        """Yield what is wrong, or why it cannot be judged."""

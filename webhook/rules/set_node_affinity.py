@@ -1,0 +1,211 @@
+"""setNodeAffinity: required node affinity and tolerations that take an accelerator pod to its nodes."""
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from webhook.documents import Path
+from webhook.documents.schema import Schema
+from webhook.facts import AcceleratorPool
+from webhook.facts.pools import Toleration
+from webhook.kube.draft import Draft
+from webhook.kube.field_path import mapping_at
+from webhook.kube.node_affinity import (
+    TERMS,
+    Requirement,
+    contradiction,
+    normalise_toleration,
+    required_terms,
+    requirements_of,
+    selector_requirements,
+)
+from webhook.rules.base import Finding, MutatingRule, Subject, Texts, skip
+from webhook.rules.parameters import RequirementParameter
+
+TOLERATIONS: Path = ("spec", "tolerations")
+KUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/managed", "kueue.x-k8s.io/podset")
+"""Kueue puts a flavor's node labels into the selector of such pods (kubernetes-sigs/kueue:pkg/controller/constants)."""
+
+
+class VendorNodes(Schema):
+    """The nodes of one vendor's accelerators."""
+
+    node_labels: dict[str, str] = Field(min_length=1)
+    tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
+
+
+class SetNodeAffinity(MutatingRule):
+    """ANDs requirements into every non-empty term of the required node affinity, and adds tolerations.
+
+    A pod without accelerators stays untouched, and so does one whose own selector or affinity no such node could meet.
+    """
+
+    type: ClassVar[str] = "setNodeAffinity"
+    texts: ClassVar[Texts] = {
+        "no accelerator": {
+            "en": (
+                "the pod asks for no accelerator",
+                "nothing: only accelerator pods go to accelerator nodes",
+            ),
+            "zh": ("Pod 没有申请加速卡", "无需处理：只有申请加速卡的 Pod 才会调度到加速卡节点"),
+        },
+        "device claim": {
+            "en": (
+                "it is not known whether the pod's device claim is for an accelerator",
+                "give podgate the ResourceClaim, or name the resource",
+            ),
+            "zh": (
+                "无法确定 Pod 的设备声明是否为加速卡",
+                "请为 podgate 提供 ResourceClaim 信息，或直接申请资源",
+            ),
+        },
+        "no nodes": {
+            "en": (
+                "no pool or vendor of this rule offers {asked}",
+                "name a pool or vendor for {asked} in the policy",
+            ),
+            "zh": ("规则中没有提供 {asked} 的资源池或厂商", "请在策略中为 {asked} 指定资源池或厂商"),
+        },
+        "contradiction": {
+            "en": (
+                "the pod's own placement ({own}) contradicts {wanted}, so it is left as it is",
+                "remove {own} from the pod, or choose nodes that meet {wanted}",
+            ),
+            "zh": (
+                "Pod 自身的调度要求（{own}）与 {wanted} 冲突，因此保持不变",
+                "请从 Pod 中移除 {own}，或选择满足 {wanted} 的节点",
+            ),
+        },
+        "kueue": {
+            "en": (
+                "the node selector {own}, set for its Kueue flavor, contradicts {wanted}, so the pod is left as it is",
+                "give the flavor and the policy the same node labels",
+            ),
+            "zh": (
+                "Kueue flavor 设置的节点选择 {own} 与 {wanted} 冲突，因此 Pod 保持不变",
+                "请让 Kueue flavor 与策略使用相同的节点标签",
+            ),
+        },
+        "empty terms": {
+            "en": (
+                "every term of the pod's required node affinity is empty, so it matches no node",
+                "write a requirement into a term, or remove nodeAffinity",
+            ),
+            "zh": ("Pod 的节点亲和性条件全部为空，无法匹配任何节点", "请补充条件，或删除 nodeAffinity"),
+        },
+    }
+
+    pools: tuple[str, ...] = Field(default=(), strict=False)
+    by_vendor: dict[str, VendorNodes] = {}
+    match_expressions: tuple[RequirementParameter, ...] = Field(default=(), strict=False)
+    tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "SetNodeAffinity":
+        sources = [name for name in ("pools", "by_vendor", "match_expressions") if getattr(self, name)]
+        if len(sources) > 1:
+            raise ValueError("give one of pools, byVendor and matchExpressions, not several")
+        if not sources and not self.tolerations:
+            raise ValueError("give one of pools, byVendor and matchExpressions, or tolerations")
+        return self
+
+    def pool_problem(self, pools: Mapping[str, AcceleratorPool]) -> str:
+        """Why these pools cannot be one requirement: they may differ in the value of one label at most; "" if they can."""
+        labels = [pools[name].node_labels for name in self.pools]
+        if len({frozenset(each) for each in labels}) > 1:
+            return f"the pools {', '.join(self.pools)} do not have the same label keys, so one affinity cannot say them all"
+        differing = [key for key in (labels[0] if labels else ()) if len({each[key] for each in labels}) > 1]
+        if len(differing) > 1:
+            return f"the pools {', '.join(self.pools)} differ in {' and '.join(differing)}; they may differ in one label only"
+        return ""
+
+    def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
+        """See `MutatingRule.mutate`."""
+        if not subject.received.vendors:
+            yield skip("device claim" if subject.workload.claims_devices else "no accelerator")
+            return
+        nodes = self._nodes(subject)
+        if nodes is None:
+            yield skip("no nodes", asked=", ".join(subject.workload.accelerators) or "the device claim")
+            return
+        requirements, tolerations = nodes
+        refusal = self._refusal(subject, requirements)
+        if refusal is not None:
+            yield refusal
+            return
+        for requirement in requirements:
+            _require(subject.draft, requirement, key)
+        for toleration in tolerations:
+            _tolerate(subject.draft, toleration, key)
+
+    def _nodes(self, subject: Subject) -> tuple[tuple[Requirement, ...], tuple[Toleration, ...]] | None:
+        """What the nodes for this pod have in common, and the tolerations that they need; None where the rule names none."""
+        if self.pools:
+            return self._pool_nodes(subject)
+        if self.by_vendor:
+            return self._vendor_nodes(subject)
+        return tuple(parameter.requirement for parameter in self.match_expressions), self.tolerations
+
+    def _pool_nodes(self, subject: Subject) -> tuple[tuple[Requirement, ...], tuple[Toleration, ...]] | None:
+        named = [pool for pool in subject.received.pools if pool.name in self.pools]
+        offering = [pool for pool in named if pool.offers(subject.workload.accelerators)]
+        if not offering:
+            return None
+        requirements = tuple(
+            Requirement(key, "In", tuple(dict.fromkeys(pool.node_labels[key] for pool in offering)))
+            for key in offering[0].node_labels
+        )
+        return requirements, (*(t for pool in offering for t in pool.tolerations), *self.tolerations)
+
+    def _vendor_nodes(
+        self, subject: Subject
+    ) -> tuple[tuple[Requirement, ...], tuple[Toleration, ...]] | None:
+        vendors = sorted(subject.received.vendors)
+        if not vendors or any(vendor not in self.by_vendor for vendor in vendors):
+            return None
+        nodes = [self.by_vendor[vendor] for vendor in vendors]
+        requirements = tuple(
+            Requirement(key, "In", (value,)) for each in nodes for key, value in each.node_labels.items()
+        )
+        return requirements, (*(t for each in nodes for t in each.tolerations), *self.tolerations)
+
+    def _refusal(self, subject: Subject, requirements: tuple[Requirement, ...]) -> Finding | None:
+        if not requirements:
+            return None
+        terms = required_terms(subject.object)
+        if terms is not None and all(term.is_empty for term in terms):
+            return skip("empty terms", TERMS)
+        pair = contradiction(subject.object, requirements)
+        if pair is None:
+            return None
+        labels = mapping_at(subject.object, ("metadata", "labels"))
+        by_kueue = pair[0] in selector_requirements(subject.object) and any(
+            label in labels for label in KUEUE_LABELS
+        )
+        return skip("kueue" if by_kueue else "contradiction", TERMS, own=pair[0].shown, wanted=pair[1].shown)
+
+
+def _require(draft: Draft, requirement: Requirement, key: str) -> None:
+    """AND the requirement into every non-empty term that does not say it already."""
+    if not draft.claim((*TERMS, requirement.key), key):
+        return
+    if any(own.implies(requirement) for own in selector_requirements(draft.object)):
+        return
+    terms = required_terms(draft.object)
+    places: list[Path] = (
+        [(*TERMS, 0)] if terms is None else [term.path for term in terms if not term.is_empty]
+    )
+
+    def says_it(item: object) -> bool:
+        return any(own.implies(requirement) for own in requirements_of([item]))
+
+    for place in places:
+        draft.append((*place, "matchExpressions"), requirement.to_json(), key, says_it, requirement.key)
+
+
+def _tolerate(draft: Draft, toleration: Toleration, key: str) -> None:
+    item = toleration.to_json()
+    meaning = normalise_toleration(item)
+    identity = "/".join(str(part) for part in meaning if part not in ("", None))
+    draft.append(TOLERATIONS, item, key, lambda other: normalise_toleration(other) == meaning, identity)
