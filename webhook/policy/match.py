@@ -1,0 +1,246 @@
+"""What a policy's `match` and `exclude` say, compiled to predicates of three values."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.expressions import Bindings, Condition, EvaluationError
+from webhook.facts import Unknown
+from webhook.kube.field_path import mapping_at
+from webhook.kube.globs import glob_matches
+from webhook.kube.selectors import compile_label_selector
+from webhook.policy.schema import AcceleratorMatch, MatchClause
+from webhook.rules.base import Received, Subject
+
+Answer = bool | Unknown
+Predicate = Callable[["View"], Answer]
+
+
+@dataclass(slots=True)
+class View:
+    """What a match looks at: one lane of one review, with the CEL bindings made when first needed."""
+
+    subject: Subject
+    _bindings: Bindings | None = None
+    _bound: Any = None
+
+    @property
+    def received(self) -> Received:
+        """The object as received."""
+        return self.subject.received
+
+    @property
+    def bindings(self) -> Bindings:
+        """What CEL conditions see; made anew only after a rule wrote."""
+        if self._bindings is None or self._bound is not self.subject.object:
+            self._bound = self.subject.object
+            self._bindings = bind(self.subject)
+        return self._bindings
+
+
+def bind(subject: Subject) -> Bindings:
+    """The variables and functions of the language for one object."""
+    received, request = subject.received, subject.request
+    is_pod = request.kind == "Pod"
+    namespace = received.namespace
+    workload = received.workload if is_pod else None
+    return Bindings(
+        object=subject.object,
+        old_object=request.old_object,
+        request=request.raw,
+        namespace_object=None if isinstance(namespace, Unknown) else namespace_object(namespace),
+        workload={
+            "class": workload.workload_class if workload else "other",
+            "communication": workload.communication if workload else "none",
+            "accelerators": sum(workload.accelerators.values()) if workload else 0,
+            "vendor": ",".join(sorted(workload.vendors)) if workload else "",
+            "owner": workload.owner if workload else "",
+            "replicas": workload.replicas if workload else 1,
+        },
+        accelerator_count=lambda name: count_of(workload.accelerators, (name,)) if workload else 0,
+    )
+
+
+def namespace_object(namespace: Any) -> Mapping[str, Any]:
+    """A namespace as `namespaceObject` shows it."""
+    return {
+        "metadata": {
+            "name": namespace.name,
+            "labels": namespace.labels,
+            "annotations": namespace.annotations,
+        },
+    }
+
+
+def count_of(accelerators: Mapping[str, int], patterns: tuple[str, ...]) -> int:
+    """Effective devices over the resource names that a glob matches."""
+    return sum(count for name, count in accelerators.items() if any(glob_matches(p, name) for p in patterns))
+
+
+def all_of(predicates: tuple[Predicate, ...]) -> Predicate:
+    """AND: a no ends it; an unknown counts only where all others say yes."""
+
+    def holds(view: View) -> Answer:
+        unknown: Unknown | None = None
+        for predicate in predicates:
+            answer = predicate(view)
+            if answer is False:
+                return False
+            if isinstance(answer, Unknown):
+                unknown = unknown or answer
+        return unknown or True
+
+    return predicates[0] if len(predicates) == 1 else holds
+
+
+def any_of(predicates: tuple[Predicate, ...]) -> Predicate:
+    """OR: a yes ends it; an unknown counts only where no other says yes."""
+
+    def holds(view: View) -> Answer:
+        unknown: Unknown | None = None
+        for predicate in predicates:
+            answer = predicate(view)
+            if answer is True:
+                return True
+            if isinstance(answer, Unknown):
+                unknown = unknown or answer
+        return unknown or False
+
+    return predicates[0] if len(predicates) == 1 else holds
+
+
+def compile_clause(clause: MatchClause, conditions: tuple[tuple[str, Condition], ...]) -> Predicate:
+    """One alternative, cheapest predicate first.
+
+    Args:
+        clause: what the file says; its operations are the index's affair.
+        conditions: its compiled CEL conditions by name.
+    """
+    predicates: list[Predicate] = []
+    if clause.namespaces:
+        predicates.append(_names_namespace(clause.namespaces))
+    if any((clause.workloads, clause.accelerators, clause.pools, clause.communication)):
+        predicates.append(_is_pod)
+    if clause.workloads:
+        workloads = frozenset(clause.workloads)
+        predicates.append(lambda view: view.received.workload.workload_class in workloads)
+    if clause.communication:
+        communications = frozenset(clause.communication)
+        predicates.append(lambda view: view.received.workload.communication in communications)
+    if clause.accelerators:
+        predicates.append(_asks_for(clause.accelerators))
+    if clause.object_selector is not None:
+        predicates.append(_labels_match(clause.object_selector))
+    if clause.workspaces:
+        predicates.append(_in_workspace(clause.workspaces))
+    if clause.namespace_selector is not None:
+        predicates.append(_namespace_labels_match(clause.namespace_selector))
+    if clause.pools:
+        predicates.append(_lands_in(clause.pools))
+    predicates.extend(_condition(name, condition) for name, condition in conditions)
+    return all_of(tuple(predicates)) if predicates else _always
+
+
+def _always(view: View) -> Answer:
+    del view
+    return True
+
+
+def _is_pod(view: View) -> Answer:
+    """A claim is of no workload, asks for no accelerator and lands in no pool."""
+    return view.received.request.kind == "Pod"
+
+
+def _names_namespace(patterns: tuple[str, ...]) -> Predicate:
+    exact = frozenset(p for p in patterns if not set(p) & set("*?"))
+    globs = tuple(p for p in patterns if p not in exact)
+
+    def holds(view: View) -> Answer:
+        name = view.received.request.namespace
+        return name in exact or any(glob_matches(pattern, name) for pattern in globs)
+
+    return holds
+
+
+def _asks_for(wanted: AcceleratorMatch) -> Predicate:
+    checks: list[Predicate] = []
+    names = wanted.resource_names
+    if wanted.none:
+        return lambda view: not view.received.workload.asks_for_accelerator
+    if wanted.vendors:
+        vendors = frozenset(wanted.vendors)
+        checks.append(lambda view: _of_vendor(view, vendors))
+    if names or wanted.count:
+        low = wanted.count.min if wanted.count else 1
+        high = wanted.count.max if wanted.count else None
+        checks.append(lambda view: _counts(view, names or ("*", "*/*"), low, high))
+    if wanted.sharing:
+        sharing = frozenset(wanted.sharing)
+        checks.append(lambda view: not sharing.isdisjoint(view.received.workload.sharing))
+    checks.insert(0, lambda view: view.received.workload.asks_for_accelerator)
+    return all_of(tuple(checks))
+
+
+def _of_vendor(view: View, vendors: frozenset[str]) -> Answer:
+    workload = view.received.workload
+    if not vendors.isdisjoint(workload.vendors):
+        return True
+    if workload.claims_devices:
+        claimed = view.received.claimed_vendors
+        return claimed if isinstance(claimed, Unknown) else not vendors.isdisjoint(claimed)
+    return False
+
+
+def _counts(view: View, names: tuple[str, ...], low: int, high: int | None) -> Answer:
+    workload = view.received.workload
+    count = count_of(workload.accelerators, names)
+    if low <= count and (high is None or count <= high):
+        return True
+    if workload.claims_devices and count < low:
+        return Unknown("accelerators asked for through a resource claim cannot be counted")
+    return False
+
+
+def _labels_match(selector: dict[str, Any]) -> Predicate:
+    matches = compile_label_selector(selector)
+    return lambda view: matches(mapping_at(view.subject.object, ("metadata", "labels")))
+
+
+def _in_workspace(patterns: tuple[str, ...]) -> Predicate:
+    def holds(view: View) -> Answer:
+        namespace = view.received.namespace
+        if isinstance(namespace, Unknown):
+            return namespace
+        return any(glob_matches(pattern, namespace.workspace) for pattern in patterns)
+
+    return holds
+
+
+def _namespace_labels_match(selector: dict[str, Any]) -> Predicate:
+    matches = compile_label_selector(selector)
+
+    def holds(view: View) -> Answer:
+        namespace = view.received.namespace
+        return namespace if isinstance(namespace, Unknown) else matches(namespace.labels)
+
+    return holds
+
+
+def _lands_in(names: tuple[str, ...]) -> Predicate:
+    listed = frozenset(names)
+
+    def holds(view: View) -> Answer:
+        pools = view.subject.possible_pools
+        return bool(pools) and all(pool.name in listed for pool in pools)
+
+    return holds
+
+
+def _condition(name: str, condition: Condition) -> Predicate:
+    def holds(view: View) -> Answer:
+        try:
+            return condition.holds(view.bindings)
+        except EvaluationError as found:
+            return Unknown(f"condition {name}: {found}")
+
+    return holds

@@ -1,0 +1,175 @@
+"""Compiled policies: what the engine runs."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from webhook.facts import AcceleratorPool
+from webhook.kube.accelerators import Catalogue
+from webhook.policy.match import Predicate, View, any_of
+from webhook.policy.schema import MatchClause
+from webhook.rules.base import Mode, MutatingRule, Rule, ValidatingRule
+
+POD_SUBRESOURCES = ("pods/ephemeralcontainers", "pods/resize")
+"""Ways to change a pod that are no update of `pods`; rules on pods that name UPDATE see them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """A rule of a policy, ready to run.
+
+    Attributes:
+        key: `policy/rule`.
+        ceiling: the most that may be done where /validate finds its mutation not applied.
+        message: the policy's own text by language, {} for the rule type's.
+        remediation: likewise.
+    """
+
+    key: str
+    policy: str
+    name: str
+    rule: Rule
+    mode: Mode
+    failure_policy: Literal["Ignore", "Fail"]
+    ceiling: Mode
+    message: Mapping[str, str]
+    remediation: Mapping[str, str]
+    link: str
+    contact: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPolicy:
+    """A policy, ready to run.
+
+    Attributes:
+        clauses: the alternatives of its match with their predicates.
+        excludes: what exempts, None if nothing does.
+    """
+
+    name: str
+    mode: Mode
+    failure_policy: Literal["Ignore", "Fail"]
+    order: int
+    severity: str
+    title: Mapping[str, str]
+    clauses: tuple[tuple[MatchClause, Predicate], ...]
+    excludes: Predicate | None
+    rules: tuple[CompiledRule, ...]
+
+    @property
+    def operations(self) -> frozenset[str]:
+        """The operations that some clause names."""
+        return frozenset(
+            operation for clause, _ in self.clauses for operation in clause.operations or ("CREATE",)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A policy as it concerns one resource and operation."""
+
+    rank: int
+    policy: CompiledPolicy
+    matches: Predicate
+    excludes: Predicate | None
+    mutating: tuple[tuple[CompiledRule, MutatingRule], ...]
+    validating: tuple[tuple[CompiledRule, ValidatingRule], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The candidates for one resource and operation, by what they all need, so that one which cannot apply costs nothing.
+
+    A key is `("namespace", name)`, `("workload", class)`, `("accelerator", "")` or `("", "")`.
+    """
+
+    by_need: Mapping[tuple[str, str], tuple[Candidate, ...]] = field(default_factory=dict)
+
+    def candidates(self, view: View) -> Iterable[Candidate]:
+        """Those that may match, in order."""
+        received = view.received
+        found = [self.by_need.get(("", "")), self.by_need.get(("namespace", received.request.namespace))]
+        if received.request.kind == "Pod":
+            found.append(self.by_need.get(("workload", received.workload.workload_class)))
+            if received.workload.asks_for_accelerator:
+                found.append(self.by_need.get(("accelerator", "")))
+        given = [candidates for candidates in found if candidates]
+        if len(given) < 2:
+            return given[0] if given else ()
+        return sorted((c for candidates in given for c in candidates), key=lambda candidate: candidate.rank)
+
+
+NO_CANDIDATES = Bucket()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """All policies and pools in force; immutable, so that an answer is wholly of one set.
+
+    Attributes:
+        policies: in the order in which they run.
+        hash: 12 hexadecimal digits over everything that decides; the same files give the same hash everywhere.
+    """
+
+    policies: tuple[CompiledPolicy, ...]
+    pools: tuple[AcceleratorPool, ...]
+    catalogue: Catalogue
+    hash: str
+    index: Mapping[tuple[str, str], Bucket] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.policies)
+
+    def bucket(self, resource_name: str, operation: str) -> Bucket:
+        """The candidates for a resource (as `AdmissionRequest.resource_name` writes it) and an operation."""
+        return self.index.get((resource_name, operation), NO_CANDIDATES)
+
+
+def index_of(policies: Iterable[CompiledPolicy]) -> dict[tuple[str, str], Bucket]:
+    """The index of a policy set; disabled policies are not in it."""
+    table: dict[tuple[str, str], dict[tuple[str, str], list[Candidate]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for rank, policy in enumerate(policies):
+        if policy.mode is Mode.DISABLED:
+            continue
+        for place, candidate, clauses in _places(rank, policy):
+            for need in _needs(clauses):
+                table[place][need].append(candidate)
+    return {place: Bucket({need: tuple(found) for need, found in by.items()}) for place, by in table.items()}
+
+
+def _places(
+    rank: int, policy: CompiledPolicy
+) -> Iterator[tuple[tuple[str, str], Candidate, list[MatchClause]]]:
+    for operation in sorted(policy.operations):
+        chosen = [(c, p) for c, p in policy.clauses if operation in (c.operations or ("CREATE",))]
+        matches = any_of(tuple(predicate for _, predicate in chosen))
+        for resource in sorted({resource for rule in policy.rules for resource in rule.rule.acts_on}):
+            rules = [rule for rule in policy.rules if resource in rule.rule.acts_on]
+            candidate = Candidate(
+                rank,
+                policy,
+                matches,
+                policy.excludes,
+                tuple((r, r.rule) for r in rules if isinstance(r.rule, MutatingRule)),
+                tuple((r, r.rule) for r in rules if isinstance(r.rule, ValidatingRule)),
+            )
+            also = POD_SUBRESOURCES if (resource, operation) == ("pods", "UPDATE") else ()
+            for name in (resource, *also):
+                yield (name, operation), candidate, [clause for clause, _ in chosen]
+
+
+def _needs(clauses: list[MatchClause]) -> list[tuple[str, str]]:
+    """What every clause needs, the most selective kind first."""
+    if all(
+        clause.namespaces and not any(set("*?") & set(n) for n in clause.namespaces) for clause in clauses
+    ):
+        return [("namespace", name) for name in sorted({n for c in clauses for n in c.namespaces or ()})]
+    if all(clause.workloads for clause in clauses):
+        return [("workload", name) for name in sorted({w for c in clauses for w in c.workloads or ()})]
+    if all(clause.accelerators and not clause.accelerators.none for clause in clauses):
+        return [("accelerator", "")]
+    return [("", "")]

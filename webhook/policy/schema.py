@@ -1,0 +1,167 @@
+"""The shape of podgate's own kinds, as their files have it."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from webhook.documents.schema import Schema
+from webhook.kube.selectors import SelectorError, compile_label_selector
+from webhook.rules.base import Mode
+
+API_VERSION = "podgate.dev/v1alpha1"
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?\Z")
+MOST_RULES = 64
+"""Rules of one policy: keys of findings, metrics and audit annotations are bounded by it."""
+
+
+def _name(value: Any) -> Any:
+    if isinstance(value, str) and not _NAME.match(value):
+        raise ValueError("expected a lower-case name of letters, digits, - and ., at most 63 characters")
+    return value
+
+
+def _text(value: Any) -> Any:
+    """A text is a string (English) or a map by language."""
+    return {"en": value} if isinstance(value, str) else value
+
+
+def _selector(value: Any) -> Any:
+    if isinstance(value, dict):
+        try:
+            compile_label_selector(value)
+        except SelectorError as found:
+            raise ValueError(str(found)) from None
+    return value
+
+
+Name = Annotated[str, BeforeValidator(_name)]
+Text = Annotated[dict[str, str], BeforeValidator(_text)]
+Strings = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+LabelSelector = Annotated[dict[str, Any], BeforeValidator(_selector)]
+ModeParameter = Annotated[Mode, Field(strict=False)]
+
+
+class Count(Schema):
+    """How many accelerators, both bounds included."""
+
+    min: int = Field(default=1, ge=0)
+    max: int | None = Field(default=None, ge=0)
+
+
+class AcceleratorMatch(Schema):
+    """Which accelerators a pod asks for; all that is given must hold."""
+
+    none: bool = False
+    vendors: Strings | None = None
+    resource_names: Strings | None = None
+    count: Count | None = None
+    sharing: (
+        Annotated[tuple[Literal["none", "mig", "timeSlice", "memorySlice"], ...], Field(strict=False)] | None
+    ) = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none_is_a_word(cls, value: Any) -> Any:
+        if value == "none":
+            return {"none": True}
+        if isinstance(value, dict) and "none" in value:
+            raise ValueError(
+                "write accelerators: none, or a map of vendors, resourceNames, count and sharing"
+            )
+        return value
+
+
+class NamedExpression(Schema):
+    """A CEL condition with a name, as in ValidatingAdmissionPolicy."""
+
+    name: Name
+    expression: str = Field(min_length=1)
+
+
+class MatchClause(Schema):
+    """One alternative of a match: all that is given must hold."""
+
+    all: Literal[True] | None = None
+    workloads: (
+        Annotated[
+            tuple[Literal["training", "inference", "notebook", "other"], ...],
+            Field(min_length=1, strict=False),
+        ]
+        | None
+    ) = None
+    accelerators: AcceleratorMatch | None = None
+    pools: Strings | None = None
+    communication: (
+        Annotated[
+            tuple[Literal["multiNode", "disaggregated", "none"], ...], Field(min_length=1, strict=False)
+        ]
+        | None
+    ) = None
+    operations: (
+        Annotated[tuple[Literal["CREATE", "UPDATE"], ...], Field(min_length=1, strict=False)] | None
+    ) = None
+    namespaces: Strings | None = None
+    namespace_selector: LabelSelector | None = None
+    workspaces: Strings | None = None
+    object_selector: LabelSelector | None = None
+    match_conditions: Annotated[tuple[NamedExpression, ...], Field(min_length=1, strict=False)] | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "MatchClause":
+        given = self.model_fields_set - {"operations"}
+        if not given:
+            raise ValueError("an empty match is an error; write all: true for everything")
+        if self.all and given != {"all"}:
+            raise ValueError("all: true stands alone; remove it, or what else is said")
+        return self
+
+
+def _clauses(value: Any) -> Any:
+    return [value] if isinstance(value, dict) else value
+
+
+Clauses = Annotated[tuple[MatchClause, ...], BeforeValidator(_clauses), Field(strict=False, min_length=1)]
+
+
+class RuleEntry(Schema):
+    """A rule as a policy has it, without the parameters of its type (see `webhook.policy.load`)."""
+
+    name: Name
+    verify: Literal["warn", "fail"] = "warn"
+    message: Text = {}
+    remediation: Text = {}
+
+
+class PolicySpec(Schema):
+    """A policy's spec, without its rules."""
+
+    title: Text = {}
+    description: Text = {}
+    severity: Literal["low", "medium", "high", "critical"] = "medium"
+    link: str = ""
+    contact: str = ""
+    mode: ModeParameter = Mode.AUDIT
+    failure_policy: Literal["Ignore", "Fail"] = "Ignore"
+    order: int = 100
+    match: Clauses
+    exclude: Clauses | None = None
+    rules: Annotated[list[Any], Field(min_length=1, max_length=MOST_RULES)]
+
+
+class Metadata(Schema):
+    """Name and, for the reader only, labels and annotations."""
+
+    name: Name
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class Manifest(Schema):
+    """What all four kinds have in common."""
+
+    api_version: Literal["podgate.dev/v1alpha1"]
+    kind: Literal["PodPolicy", "AcceleratorPool"]
+    metadata: Metadata
+    spec: dict[str, Any]
