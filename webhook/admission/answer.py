@@ -1,0 +1,138 @@
+"""One call of the webhook, bytes in and bytes out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import orjson
+
+from webhook.admission.parse import parse_review
+from webhook.admission.response import build_response
+from webhook.engine import Action, Gate, Outcome, mutate, validate
+from webhook.facts import Facts
+from webhook.policy import PolicySet
+from webhook.rules.base import Mode, Result
+
+
+class Endpoint(StrEnum):
+    """Where a call arrives; the validating ones differ in the failurePolicy of the policies that they report."""
+
+    MUTATE = "mutate"
+    VALIDATE = "validate"
+    VALIDATE_FAIL = "validate/fail"
+    VALIDATE_IGNORE = "validate/ignore"
+
+
+OWN_POLICIES = {Endpoint.VALIDATE_FAIL: "Fail", Endpoint.VALIDATE_IGNORE: "Ignore"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRecord:
+    """What is logged and counted of a call: no value of the object but names.
+
+    Attributes:
+        decision: allow, deny, warn, mutate or error (a rule could not be evaluated).
+        results: policy, rule, result and mode of every rule that applied.
+        changes: policy, rule and field of every change made.
+    """
+
+    uid: str
+    decision_id: str
+    webhook: Endpoint
+    operation: str
+    kind: str
+    namespace: str
+    name: str
+    user: str
+    dry_run: bool
+    decision: str
+    results: tuple[tuple[str, str, str, str], ...]
+    changes: tuple[tuple[str, str, str], ...]
+    policies: str
+    warnings: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What to send, and what to record of it."""
+
+    body: bytes
+    record: ReviewRecord
+
+
+def answer_review(
+    body: bytes,
+    endpoint: Endpoint,
+    *,
+    policy_set: PolicySet,
+    facts: Facts,
+    settled: bool = True,
+    languages: tuple[str, ...] = ("en",),
+    deadline: Callable[[], bool] = lambda: False,
+) -> Answer:
+    """Answer one call.
+
+    Args:
+        body: the AdmissionReview received.
+        endpoint: where it arrived.
+        policy_set: the policies in force.
+        facts: what is known of the cluster.
+        settled: see `webhook.engine.Gate`.
+        languages: of messages, the first first.
+        deadline: whether the caller's time is over.
+
+    Raises:
+        BadReviewError: the body is no AdmissionReview that can be answered.
+    """
+    request = parse_review(body)
+    gate = Gate(policy_set, facts, settled, deadline)
+    mutating = endpoint is Endpoint.MUTATE
+    outcome = mutate(gate, request) if mutating else _own(validate(gate, request), endpoint)
+    response = build_response(outcome, languages, mutating=mutating)
+    return Answer(
+        orjson.dumps(response), _record(outcome, endpoint, len(response["response"].get("warnings", ())))
+    )
+
+
+def _own(outcome: Outcome, endpoint: Endpoint) -> Outcome:
+    """The reports of the policies that this endpoint answers for."""
+    failure_policy = OWN_POLICIES.get(endpoint)
+    if failure_policy is None:
+        return outcome
+    return replace(
+        outcome, reports=tuple(r for r in outcome.reports if r.rule.failure_policy == failure_policy)
+    )
+
+
+def _record(outcome: Outcome, endpoint: Endpoint, warnings: int) -> ReviewRecord:
+    request = outcome.request
+    return ReviewRecord(
+        uid=request.uid,
+        decision_id=outcome.decision_id,
+        webhook=endpoint,
+        operation=request.operation,
+        kind=request.kind,
+        namespace=request.namespace,
+        name=request.shown_name,
+        user=request.username,
+        dry_run=request.dry_run,
+        decision=_decision(outcome, mutating=endpoint is Endpoint.MUTATE),
+        results=tuple(
+            (r.rule.policy, r.rule.name, r.result.value, r.rule.mode.value) for r in outcome.reports
+        ),
+        changes=tuple((*change.rule.split("/", 1), change.field) for change in outcome.changes),  # type: ignore[misc]
+        policies=outcome.policy_set.hash,
+        warnings=warnings,
+    )
+
+
+def _decision(outcome: Outcome, *, mutating: bool) -> str:
+    actions = {report.action for report in outcome.reports}
+    would_warn = any(mode is Mode.WARN for mode, _ in outcome.would_change)
+    if not mutating and Action.DENY in actions:
+        return "deny"
+    if mutating and outcome.patch:
+        return "mutate"
+    if Action.WARN in actions or would_warn:
+        return "warn"
+    return "error" if any(report.result is Result.ERROR for report in outcome.reports) else "allow"

@@ -1,0 +1,146 @@
+"""An outcome to an AdmissionReview's response, by the wire's rules; nobody else builds one.
+
+The rules (kubernetes/apiserver:pkg/admission/plugin/webhook/request/admissionreview.go): the same uid; patch and patchType
+together or not at all; a validating answer has neither; no patch without an object.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from webhook.engine import Action, Outcome, Report
+from webhook.engine.texts import say
+from webhook.kube.field_path import format_field
+from webhook.kube.plain_text import plain
+from webhook.rules.base import Finding, Mode, Result
+
+MOST_VIOLATIONS = 5
+"""Violations shown in full; a reader mends the first ones first."""
+
+MOST_CAUSES = 50
+"""As the API server bounds its own (kubernetes/apiserver:pkg/admission/plugin/policy/validating, maxValidationFailures)."""
+
+WARNING_CHARACTERS = 120
+"""What a warning should have at most (kubernetes/api:admission/v1/types.go, AdmissionResponse.Warnings)."""
+
+MOST_WARNINGS = 20
+"""Together 2,400 characters; the API server drops what is over 4,096 (kubernetes/apiserver:pkg/endpoints/filters/warning.go)."""
+
+ANNOTATION_BYTES = 8 * 1024
+"""Of one audit annotation: below the 10 KiB at which the API server's own policies cut theirs."""
+
+
+def build_response(outcome: Outcome, languages: Sequence[str] = ("en",), *, mutating: bool) -> dict[str, Any]:
+    """The AdmissionReview that answers a request.
+
+    Args:
+        outcome: what the engine says.
+        languages: a denial shows all, in this order, a warning the first.
+        mutating: whether it answers a mutating call, which alone may carry a patch.
+    """
+    response: dict[str, Any] = {"uid": outcome.request.uid, "allowed": mutating or outcome.allowed}
+    if mutating and outcome.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = b64encode(orjson.dumps(outcome.patch)).decode()
+    if not response["allowed"]:
+        response["status"] = _status(outcome, languages)
+    warnings = list(_warnings(outcome, languages[0]))
+    if warnings:
+        response["warnings"] = warnings[:MOST_WARNINGS]
+    audit = _audit_annotations(outcome)
+    if audit:
+        response["auditAnnotations"] = audit
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+
+
+def _acted_on(outcome: Outcome, action: Action) -> Iterator[tuple[Report, Finding]]:
+    for report in outcome.reports:
+        if report.action is action:
+            for finding in report.findings:
+                if finding.result in (Result.FAIL, Result.ERROR):
+                    yield report, finding
+
+
+def _status(outcome: Outcome, languages: Sequence[str]) -> dict[str, Any]:
+    denials = list(_acted_on(outcome, Action.DENY))
+    shown = [_violation(outcome, report, finding, languages) for report, finding in denials[:MOST_VIOLATIONS]]
+    if len(denials) > MOST_VIOLATIONS:
+        shown.append(f"… and {len(denials) - MOST_VIOLATIONS} more; podgate check shows all")
+    return {
+        "code": 403,
+        "reason": "Forbidden",
+        "status": "Failure",
+        "message": "\n".join(shown),
+        "details": {
+            "causes": [
+                {
+                    "reason": plain(report.rule.key),
+                    "message": say(report.rule, finding, languages[0]).message,
+                    "field": field_of(outcome, finding),
+                }
+                for report, finding in denials[:MOST_CAUSES]
+            ]
+        },
+    }
+
+
+def _violation(outcome: Outcome, report: Report, finding: Finding, languages: Sequence[str]) -> str:
+    """What is wrong, where, what to do, and why: the first line says enough, for consoles cut at 200 characters."""
+    first, *others = (say(report.rule, finding, language) for language in languages)
+    lines = [f"{first.message}."]
+    place = field_of(outcome, finding)
+    if place:
+        lines.append(f"  where: {place}")
+    lines.append(f"  do:    {first.remediation}")
+    why = [report.rule.key, f"policies {outcome.policy_set.hash}", f"decision {outcome.decision_id}"]
+    lines.append(f"  why:   {', '.join([*why, *filter(None, (report.rule.link, report.rule.contact))])}")
+    lines.extend(
+        f"  {other.message}。{other.remediation}" for other in others if other.message != first.message
+    )
+    return "\n".join(lines)
+
+
+def field_of(outcome: Outcome, finding: Finding) -> str:
+    """The place of a finding in words, "" where it has none."""
+    if not finding.path:
+        return ""
+    return plain(format_field(outcome.audited or outcome.object or {}, finding.path), 256)
+
+
+def _warnings(outcome: Outcome, language: str) -> Iterator[str]:
+    for report, finding in _acted_on(outcome, Action.WARN):
+        said = say(report.rule, finding, language)
+        yield plain(f"[{report.rule.key}] {said.message}; {said.remediation}", WARNING_CHARACTERS)
+    for mode, change in outcome.would_change:
+        if mode is Mode.WARN:
+            to = "" if "env" in change.path else f" to {_compact(change.after)}"
+            yield plain(f"[{change.rule}] would set {change.field}{to}", WARNING_CHARACTERS)
+
+
+def _audit_annotations(outcome: Outcome) -> dict[str, str]:
+    """Keys without a prefix, which the API server adds; the same values for the same object, since it refuses a second one."""
+    if outcome.exempt or not (outcome.reports or outcome.changes):
+        return {}
+    found: dict[str, str] = {"policies": outcome.policy_set.hash, "decision": outcome.decision_id}
+    lists: dict[str, Callable[[], list[str]]] = {
+        "denied": lambda: _keys(outcome, Action.DENY),
+        "warned": lambda: _keys(outcome, Action.WARN),
+        "recorded": lambda: _keys(outcome, Action.RECORD),
+        "mutations": lambda: [f"{change.rule} {change.field}" for change in outcome.changes],
+        "would-mutate": lambda: [f"{change.rule} {change.field}" for _, change in outcome.would_change],
+    }
+    for key, values in lists.items():
+        text = ", ".join(values())
+        if text:
+            found[key] = plain(text, ANNOTATION_BYTES // 4)  # four bytes is the longest character of UTF-8
+    return found
+
+
+def _keys(outcome: Outcome, action: Action) -> list[str]:
+    return [f"{report.rule.key} {report.result}" for report in outcome.reports if report.action is action]
+
+
+def _compact(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

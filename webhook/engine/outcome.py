@@ -1,0 +1,64 @@
+"""What came of a review."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from webhook.kube.admission_request import AdmissionRequest
+from webhook.kube.draft import Change
+from webhook.policy import CompiledRule, PolicySet
+from webhook.rules.base import Finding, Mode, Result
+
+
+class Action(StrEnum):
+    """What is done about a report; see `webhook.engine.decide`."""
+
+    NONE = "none"
+    RECORD = "record"
+    WARN = "warn"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one rule found, and what is done about it.
+
+    Attributes:
+        result: the worst of its findings; `pass` if there is none, or the rule wrote what it wanted.
+    """
+
+    rule: CompiledRule
+    result: Result
+    action: Action
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The engine's whole answer to one request.
+
+    Attributes:
+        object: the object with the enforced mutations; None on a deletion.
+        audited: the object with all mutations that are not disabled.
+        changes: what the enforced mutations changed.
+        would_change: what the mutations in warn or audit mode would change besides.
+        patch: JSON Patch from the object received to `object`, annotations included.
+        exempt: why no rule looked at the object; "" if rules did.
+    """
+
+    request: AdmissionRequest
+    policy_set: PolicySet
+    object: Mapping[str, Any] | None
+    audited: Mapping[str, Any] | None
+    reports: tuple[Report, ...] = ()
+    changes: tuple[Change, ...] = ()
+    would_change: tuple[tuple[Mode, Change], ...] = ()
+    patch: list[dict[str, Any]] = field(default_factory=list)
+    exempt: str = ""
+    decision_id: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether no report denies."""
+        return all(report.action is not Action.DENY for report in self.reports)

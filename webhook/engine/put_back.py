@@ -1,0 +1,41 @@
+"""What an update may be given back: list entries of ours that the stored object has and a client's file has not.
+
+A pod's tolerations and node affinity are atomic lists: a client that applies its own file again drops what we appended, and
+the API server refuses the update, since both are immutable, unless they are put back.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from operator import eq
+from typing import Any
+
+from webhook.documents import Path
+from webhook.kube.draft import Change, Draft
+from webhook.kube.field_path import list_at, value_at
+from webhook.kube.node_affinity import TERMS
+
+TOLERATIONS: Path = ("spec", "tolerations")
+
+
+def put_back(original: Mapping[str, Any], old: Mapping[str, Any], thought: Draft) -> Draft:
+    """The update with those entries of the mutation in thought that the stored object holds, equal; nothing else.
+
+    Args:
+        original: the object of the update, read-only.
+        old: the stored object.
+        thought: a draft of the update on which the CREATE mutations ran.
+    """
+    draft = Draft(original)
+    for change in thought.changes():
+        if change.appended and _was_stored(change, old, thought):
+            draft.append(change.path[:-1], change.after, change.rule, partial(eq, change.after), change.field)
+    return draft
+
+
+def _was_stored(change: Change, old: Mapping[str, Any], thought: Draft) -> bool:
+    if change.path[:-1] == TOLERATIONS:
+        return change.after in list_at(old, TOLERATIONS)
+    if change.path[: len(TERMS)] == TERMS and len(change.path) > len(TERMS):
+        term = value_at(thought.object, change.path[: len(TERMS) + 1])
+        return term in list_at(old, TERMS)
+    return False

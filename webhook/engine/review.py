@@ -1,0 +1,237 @@
+"""One review, from a request to its outcome: pure and total.
+
+The steps of design, by number: (3) match and (4) mutate are `webhook.engine.lanes`; (5) validate is here; (6) decide is
+`webhook.engine.decide`; (9) the record on the object is `webhook.engine.annotations`. (1), (2), (7) and (8), the wire and
+the shell, are `webhook.admission` and `webhook.server`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from webhook.engine import annotations
+from webhook.engine.decide import decide, worst_action, worst_result
+from webhook.engine.exempt import exemption
+from webhook.engine.lanes import Lanes, applies, run_mutations
+from webhook.engine.outcome import Action, Outcome, Report
+from webhook.engine.put_back import put_back
+from webhook.facts import Facts, Unknown
+from webhook.kube.admission_request import AdmissionRequest
+from webhook.kube.draft import Change, Draft
+from webhook.kube.field_path import mapping_at, value_at
+from webhook.policy import CompiledRule, PolicySet
+from webhook.policy.match import View
+from webhook.rules.base import (
+    Finding,
+    Mode,
+    MutatingRule,
+    Received,
+    Result,
+    Subject,
+    ValidatingRule,
+    fail,
+    unknown,
+)
+
+
+def never() -> bool:
+    """The deadline of a review that may take its time."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """All that a review needs besides its request.
+
+    Attributes:
+        settled: False for a while after a start or a change of policies, when replicas may answer by different sets.
+        expired: whether the time for the review ran out; asked between policies.
+    """
+
+    policy_set: PolicySet
+    facts: Facts
+    settled: bool = True
+    expired: Callable[[], bool] = never
+
+    def receive(self, request: AdmissionRequest) -> Received:
+        """The request with what rules may ask of it."""
+        return Received(request, self.facts, self.policy_set.pools, self.policy_set.catalogue, self.expired)
+
+
+def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
+    """The answer of `/mutate`: it never refuses, for `/validate` finds everything again."""
+    why = exemption(request)
+    if why:
+        return _exempt(gate, request, why)
+    if request.operation == "UPDATE":
+        return _put_back(gate, request)
+    lanes = Lanes.of(gate.receive(request))
+    draft = lanes.real.subject.draft
+    forged = annotations.remove_forged(draft)
+    run_mutations(gate.policy_set, lanes)
+    changes = draft.changes()
+    decision = annotations.decision_id(request) if forged else _shown_decision(request)
+    if changes and not forged:
+        annotations.record(draft, changes, gate.policy_set.hash, decision)
+    return Outcome(
+        request=request,
+        policy_set=gate.policy_set,
+        object=draft.object,
+        audited=lanes.audited.subject.object,
+        reports=tuple(_report(rule, findings, most=Action.RECORD) for rule, findings in lanes.found),
+        changes=changes,
+        would_change=tuple(_would_change(lanes)),
+        patch=draft.patch(),
+        decision_id=decision,
+    )
+
+
+def validate(gate: Gate, request: AdmissionRequest) -> Outcome:
+    """The answer of `/validate`: all rules run, every failing one is reported, none stops the others."""
+    why = exemption(request)
+    if why:
+        return _exempt(gate, request, why)
+    lanes = Lanes.of(gate.receive(request))
+    as_received = lanes.real
+    reports: list[Report] = []
+    if request.operation == "CREATE":
+        as_received = View(Subject(lanes.received, Draft(lanes.received.object)))
+        run_mutations(gate.policy_set, lanes)
+        reports.extend(_verify(gate, lanes, as_received))
+    audited = as_received if lanes.are_one else lanes.audited
+    reports.extend(_judge(gate, request, as_received, audited))
+    return Outcome(
+        request=request,
+        policy_set=gate.policy_set,
+        object=request.object,
+        audited=audited.subject.object,
+        reports=tuple(reports),
+        decision_id=_shown_decision(request),
+    )
+
+
+def review(gate: Gate, request: AdmissionRequest) -> Outcome:
+    """Both calls, one after the other, as a cluster makes them: for files, and for what runs already."""
+    first = mutate(gate, request)
+    if first.exempt:
+        return first
+    second = validate(gate, replace(request, object=first.object))
+    mutating = {report.rule.key: report for report in first.reports}
+    for report in second.reports:
+        if report.result is not Result.PASS or report.rule.key not in mutating:
+            mutating[report.rule.key] = report
+    return replace(
+        first,
+        reports=tuple(mutating.values()),
+        audited=second.audited if first.audited is first.object else first.audited,
+    )
+
+
+def _exempt(gate: Gate, request: AdmissionRequest, why: str) -> Outcome:
+    return Outcome(
+        request,
+        gate.policy_set,
+        request.object,
+        request.object,
+        exempt=why,
+        decision_id=_shown_decision(request),
+    )
+
+
+def _put_back(gate: Gate, request: AdmissionRequest) -> Outcome:
+    """What an update may be given back; only pods have such lists, and only an update of the pod itself sends them."""
+    found = request.object or {}
+    draft = Draft(found)
+    if request.resource_name == "pods" and request.old_object is not None:
+        lanes = Lanes.of(gate.receive(request))
+        run_mutations(gate.policy_set, lanes)
+        draft = put_back(found, request.old_object, lanes.real.subject.draft)
+    return Outcome(
+        request=request,
+        policy_set=gate.policy_set,
+        object=draft.object,
+        audited=draft.object,
+        changes=draft.changes(),
+        patch=draft.patch(),
+        decision_id=_shown_decision(request),
+    )
+
+
+def _would_change(lanes: Lanes) -> Iterator[tuple[Mode, Change]]:
+    if lanes.are_one:
+        return
+    modes = {rule.key: rule.mode for rule, _ in lanes.found}
+    for change in lanes.audited.subject.draft.changes():
+        mode = modes.get(change.rule, Mode.ENFORCE)
+        if mode is not Mode.ENFORCE:
+            yield mode, change
+
+
+def _verify(gate: Gate, lanes: Lanes, as_received: View) -> Iterator[Report]:
+    """What the mutating rules would still write, and what else is wrong with what they own."""
+    settled = gate.settled and _policies_of(as_received) in ("", gate.policy_set.hash)
+    missing: dict[str, list[Change]] = {}
+    for change in lanes.real.subject.draft.changes():
+        missing.setdefault(change.rule, []).append(change)
+    for compiled, findings in lanes.found:
+        ceiling = compiled.ceiling if settled else Mode.WARN
+        own = [
+            *_unapplied(missing.get(compiled.key, ())),
+            *_own_verification(compiled, findings, as_received),
+        ]
+        yield _report(compiled, (*findings, *(replace(finding, ceiling=ceiling) for finding in own)))
+
+
+def _policies_of(view: View) -> str:
+    """The hash of the set that changed the object, "" if none did."""
+    return str(mapping_at(view.subject.object, annotations.ANNOTATIONS).get(annotations.POLICIES) or "")
+
+
+def _unapplied(changes: Sequence[Change]) -> Iterator[Finding]:
+    if changes:
+        yield fail("unapplied", changes[0].path, fields=", ".join(change.field for change in changes))
+
+
+def _own_verification(compiled: CompiledRule, findings: tuple[Finding, ...], view: View) -> Iterator[Finding]:
+    rule = compiled.rule
+    if isinstance(rule, MutatingRule) and all(finding.text != "unknown" for finding in findings):
+        yield from rule.verify(view.subject)
+
+
+def _judge(gate: Gate, request: AdmissionRequest, as_received: View, audited: View) -> Iterator[Report]:
+    bucket = gate.policy_set.bucket(request.resource_name, request.operation)
+    for candidate in bucket.candidates(as_received):
+        view = as_received if candidate.policy.mode is Mode.ENFORCE else audited
+        answer = applies(candidate, view) if candidate.validating else False
+        if answer is False:
+            continue
+        for compiled, rule in candidate.validating:
+            findings = (unknown(answer),) if isinstance(answer, Unknown) else _findings(rule, view, request)
+            yield _report(compiled, findings)
+
+
+def _findings(rule: ValidatingRule, view: View, request: AdmissionRequest) -> tuple[Finding, ...]:
+    findings = tuple(rule.validate_subject(view.subject))
+    if request.operation == "UPDATE" and findings:
+        return tuple(finding for finding in findings if _changed(finding, request))
+    return findings
+
+
+def _changed(finding: Finding, request: AdmissionRequest) -> bool:
+    """Whether the update touched what the finding is about; what was there before is not the update's fault."""
+    path = finding.path or ("spec",)
+    return finding.result is not Result.FAIL or value_at(request.object, path) != value_at(
+        request.old_object, path
+    )
+
+
+def _report(compiled: CompiledRule, findings: tuple[Finding, ...], most: Action = Action.DENY) -> Report:
+    action = worst_action([decide(finding, compiled.mode, compiled.failure_policy) for finding in findings])
+    strongest = list(Action)
+    return Report(compiled, worst_result(findings), min(action, most, key=strongest.index), findings)
+
+
+def _shown_decision(request: AdmissionRequest) -> str:
+    """The decision that the object carries from its mutating call, else this call's own."""
+    carried = mapping_at(request.object or {}, annotations.ANNOTATIONS).get(annotations.DECISION)
+    ours = isinstance(carried, str) and len(carried) == annotations.DECISION_CHARACTERS and carried.isalnum()
+    return str(carried) if ours else annotations.decision_id(request)
