@@ -104,7 +104,9 @@ def test_a_fault_of_one_variable_leaves_the_others() -> None:
     bindings = bind({"a": 1}, old_object={"a": [0] * 5000})
     with pytest.raises(EvaluationError):
         compile_condition("object == oldObject").holds(bindings)
+    bound = bindings._data["object"]
     assert compile_condition("object.a == 1").holds(bindings)
+    assert bindings._data["object"] is bound
 
 
 def test_request_comes_without_the_objects() -> None:

@@ -225,7 +225,7 @@ def test_conditions_compare_by_their_text() -> None:
     ("text", "expected"),
     [
         pytest.param("'fixed'", "fixed", id="literal"),
-        pytest.param("' ' + object.metadata.name + ' is wrong '", "trainer-0 is wrong", id="stripped"),
+        pytest.param(r"'\n ' + object.metadata.name + ' is wrong\n'", "trainer-0 is wrong", id="stripped"),
         pytest.param("string(acceleratorCount('nvidia.com/gpu')) + ' devices'", "8 devices", id="number"),
     ],
 )

@@ -3,6 +3,8 @@
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from webhook.expressions import ExpressionError, compile_condition, compile_message
 from webhook.expressions.faults import compile_error
@@ -13,6 +15,11 @@ VARIABLES = (
     "workload.accelerators, workload.vendor, workload.owner, workload.replicas"
 )
 WORKLOAD = "known are " + VARIABLES.partition("namespaceObject, ")[2]
+FUNCTIONS = (
+    "known are acceleratorCount, quantity, charAt, indexOf, lastIndexOf, lowerAscii, split, substring, trim, "
+    "upperAscii, contains, startsWith, endsWith, matches, size, has, all, exists, exists_one, map, filter, int, "
+    "uint, double, string, bool, type, duration, timestamp, orValue, hasValue, optMap, optFlatMap"
+)
 LITERAL = "write it out, or loop over a list of literals: an object must not bring its own"
 JOIN = "compare with startsWith() and endsWith(), or add numbers as int(a) + int(b)"
 GROWTH = "not offered, since it can build strings without bound: compare the parts instead"
@@ -125,6 +132,11 @@ def test_a_good_condition_loads(text: str) -> None:
             'did you mean "workload.class"?',
             id="typo in a dotted variable",
         ),
+        pytest.param("a.ba.c == 1", 1, 1, 'unknown variable "a"', VARIABLES, id="start of a dotted name"),
+        pytest.param("foo . bar == 1", 1, 5, 'unknown variable "foo"', VARIABLES, id="dotted with spaces"),
+        pytest.param("true || .foo.bar", 1, 9, 'unknown variable "foo"', VARIABLES, id="dot in front"),
+        pytest.param("foo(1) == 1", 1, 1, 'unknown function "foo"', FUNCTIONS, id="function"),
+        pytest.param("foo (1) == 1", 1, 5, 'unknown function "foo"', FUNCTIONS, id="function with a space"),
         pytest.param("workload['class'] == 'x'", 1, 1, 'unknown variable "workload"', WORKLOAD, id="as a map"),
         pytest.param(
             "namespace == 'x'",
@@ -271,13 +283,6 @@ def test_an_error_without_a_place_is_shown_by_its_first_line() -> None:
     assert str(compile_error("true", "INTERNAL: odd\nmore")) == "1:1: INTERNAL: odd"
 
 
-def test_an_unknown_function_is_answered_with_those_there_are() -> None:
-    with pytest.raises(ExpressionError) as raised:
-        compile_condition("foo(1)")
-    assert raised.value.message == 'unknown function "foo"'
-    assert raised.value.hint.startswith("known are acceleratorCount, quantity, charAt, ")
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -339,3 +344,24 @@ def test_a_hostile_text_is_refused_fast(text: str) -> None:
     assert time.perf_counter() - start < 1
     assert "\n" not in raised.value.message
     assert len(raised.value.message) < 300
+
+
+TOKENS = st.sampled_from([
+    "object", ".", "a", "(", ")", "[", "]", "==", "+", "&&", "'x'", "1", "1.0", ", ", ".?", ".map(c, ", "c", " ", "\n", "中",
+    ".matches(", ".contains(", "workload.class", "quantity(", "{", "}", ":", "?", ".optMap(", "acceleratorCount(", "null",
+])  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(TOKENS, max_size=25).map("".join) | st.text())
+def test_any_text_loads_or_is_refused_at_a_place_inside_of_it(text: str) -> None:
+    try:
+        condition = compile_condition(text)
+    except ExpressionError as error:
+        place = (error.line, error.column)
+    else:
+        assert condition.text == text
+        return
+    lines = text.split("\n")
+    assert 1 <= place[0] <= len(lines)
+    assert 1 <= place[1] <= len(lines[place[0] - 1]) + 1

@@ -72,14 +72,14 @@ class Message(Compiled):
                 (kubernetes/apiserver:pkg/admission/plugin/policy/validating/validator.go).
         """
         value = self.evaluate(bindings)
-        text = value.value()
-        if not isinstance(text, str) or not text.strip():
+        text = str(value.value()).strip()
+        if not text:
             raise EvaluationError("the message is blank")
         if len(text) > MAX_MESSAGE_BYTES or len(text.encode()) > MAX_MESSAGE_BYTES:
             raise EvaluationError(f"the message is longer than {MAX_MESSAGE_BYTES} bytes")
         if "\n" in text:
             raise EvaluationError("the message has a line break")
-        return text.strip()
+        return text
 
 
 def _type_name(kind: cel.Type) -> str:

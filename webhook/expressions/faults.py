@@ -31,7 +31,7 @@ _FUNCTIONS = (
     *("timestamp", "orValue", "hasValue", "optMap", "optFlatMap"),
 )
 _NUMBERS = frozenset({"int", "uint", "double"})
-_COMPARISONS = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "_+_", "_-_", "_*_", "_/_"})
+_NUMBER_OPERATORS = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "_+_", "_-_", "_*_", "_/_"})
 
 
 def error_at(text: str, offset: int, message: str, hint: str = "") -> ExpressionError:
@@ -68,10 +68,9 @@ def _describe(text: str, offset: int, what: str) -> ExpressionError:
 def _undeclared(text: str, offset: int, name: str) -> ExpressionError:
     if text[offset : offset + 1] == "(":
         return _unknown_function(text, offset, name)
-    segments = name.split(".")
     # CEL points to the last dot of a dotted name.
-    start = text.rfind(segments[0], 0, offset + len(segments[0]))
-    offset = start if start >= 0 else offset
+    offset = _start(text, offset, name.rpartition(".")[0])
+    segments = name.lstrip(".").split(".")
     if segments[0] == "workload":
         dotted = ".".join(segments[:2])
         hint = _suggest(dotted if segments[1:] else "", WORKLOAD_VARIABLES)
@@ -81,14 +80,18 @@ def _undeclared(text: str, offset: int, name: str) -> ExpressionError:
 
 
 def _unknown_function(text: str, offset: int, name: str) -> ExpressionError:
-    start = text.rfind(name, 0, offset)
-    offset = start if start >= 0 else offset
+    offset = _start(text, offset, name)
     if name in _UNBOUNDED:
         hint = "not offered, since it can build strings without bound: compare the parts instead"
         return error_at(text, offset, f'function "{name}" is not allowed', hint)
     if name in _FUNCTIONS:
         return error_at(text, offset, f'function "{name}" does not take these arguments')
     return error_at(text, offset, f'unknown function "{name}"', _suggest(name, _FUNCTIONS))
+
+
+def _start(text: str, end: int, name: str) -> int:
+    """Where a name that ends at `end` starts; `end` where it is written with spaces inside."""
+    return end - len(name) if text.endswith(name, 0, end) else end
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:
@@ -104,7 +107,7 @@ def _reserved(text: str, offset: int, name: str) -> ExpressionError:
 def _no_overload(text: str, offset: int, function: str, types: str) -> ExpressionError:
     operand_types = types.strip("()").split(", ")
     hint = ""
-    if function in _COMPARISONS and len(set(operand_types)) > 1 and _NUMBERS.issuperset(operand_types):
+    if function in _NUMBER_OPERATORS and len(set(operand_types)) > 1 and _NUMBERS.issuperset(operand_types):
         hint = _number_hint(operand_types)
     return error_at(text, offset, f'"{written(function)}" does not take {types}', hint)
 
