@@ -42,7 +42,9 @@ class Bindings:
         workload: Values of the `workload.*` variables by their last name (`class`, `replicas` …). One that is
             left out is not known.
         accelerator_count: Effective devices asked for, by resource name or glob; 0 where there are none. What
-            it raises becomes the error of the expression that calls it.
+            it raises becomes the error of the expression that calls it. It must only compute: it is called
+            from inside of CEL, and a switch to another greenlet there (any I/O or lock under gevent) aborts
+            the process.
     """
 
     __slots__ = ("_activation", "_bound", "_data", "_faults", "_functions", "_sources")
