@@ -1,0 +1,223 @@
+"""``podgate check``: what the gate would say to manifests, without a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from webhook.cli.folders import read_folders
+from webhook.cli.inputs import read_inputs
+from webhook.cli.targets import Target, TargetParameter, check_targets, print_text, write_results
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from webhook.documents import Document, Problem
+    from webhook.engine import Gate
+    from webhook.output.exit_code import FailOn
+    from webhook.output.results import CheckResult, ObjectResult, Skipped
+    from webhook.review_tools.manifests import Caller
+
+LANGUAGES = ("en", "zh")
+
+EPILOG = """\b
+Exit codes; of several that hold, 3 before 2 before 1 before 4:
+  0  clean; changes that policies would make are no failure
+  1  a policy failed (see --fail-on)
+  2  wrong usage, or an invalid policy, manifest or facts file
+  3  a rule could not be evaluated, lacked facts under --on-unknown fail, or podgate has a bug
+  4  no rule applied to any object, under --require-match
+
+\b
+Examples:
+  podgate check pods/ --policies policies/
+  helm template . | podgate check - --policies policies/ -o table -o json=report.json
+  kubectl get priorityclass,storageclass,namespace -o yaml > facts/cluster.yaml
+  podgate check pod.yaml --policies policies/ --facts facts/"""
+
+
+class Languages(click.ParamType[tuple[str, ...]]):
+    """The value of `--languages`: a list, the first first."""
+
+    name = "LIST"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """See `click.ParamType.convert`."""
+        if isinstance(value, tuple):
+            return value
+        languages = tuple(dict.fromkeys(part.strip() for part in str(value).split(",")))
+        strange = [language for language in languages if language not in LANGUAGES]
+        if strange:
+            self.fail(
+                f"unknown language {strange[0]!r}; expected {' and '.join(LANGUAGES)}, as in en,zh",
+                param,
+                ctx,
+            )
+        return languages
+
+
+@click.command("check", epilog=EPILOG)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--policies",
+    "-p",
+    multiple=True,
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Policies; repeatable.",
+)
+@click.option(
+    "--facts",
+    multiple=True,
+    metavar="DIR",
+    help="What the cluster has, as `kubectl get -o yaml` prints it; repeatable.",
+)
+@click.option(
+    "--operation",
+    type=click.Choice(["CREATE", "UPDATE"]),
+    default="CREATE",
+    show_default=True,
+    help="Act as.",
+)
+@click.option("--user", default="", metavar="NAME", help="Who sends the objects.")
+@click.option("--group", "groups", multiple=True, metavar="GROUP", help="A group of the user; repeatable.")
+@click.option(
+    "--namespace", "-n", default="default", show_default=True, metavar="NS", help="Of objects that name none."
+)
+@click.option(
+    "-o",
+    "--output",
+    "targets",
+    multiple=True,
+    type=TargetParameter(),
+    default=("table",),
+    show_default="table",
+    help="table or json, to stdout or into a file; repeatable.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["enforce", "warn", "any", "never"]),
+    default="enforce",
+    show_default=True,
+    help="Which violations make the exit code 1: of policies in this mode or a stronger one.",
+)
+@click.option(
+    "--on-unknown",
+    type=click.Choice(["warn", "fail"]),
+    default="warn",
+    show_default=True,
+    help="What a rule that lacks facts is.",
+)
+@click.option("--require-match", is_flag=True, help="Exit with 4 where no rule applied to any object.")
+@click.option(
+    "--pod-security-default",
+    type=click.Choice(["privileged", "baseline", "restricted"]),
+    help="The Pod Security level of namespaces without a label.",
+)
+@click.option(
+    "--languages", type=Languages(), default="en", show_default=True, help="Of messages: en,zh or zh,en."
+)
+@click.option("--no-color", is_flag=True, help="No colours; NO_COLOR does the same.")
+def command(  # noqa: PLR0913 - one argument for each option
+    *,
+    paths: tuple[str, ...],
+    policies: tuple[Path, ...],
+    facts: tuple[str, ...],
+    operation: str,
+    user: str,
+    groups: tuple[str, ...],
+    namespace: str,
+    targets: tuple[Target, ...],
+    fail_on: FailOn,
+    on_unknown: str,
+    require_match: bool,
+    pod_security_default: str | None,
+    languages: tuple[str, ...],
+    no_color: bool,
+) -> None:
+    """Say what the gate would do with pods and claims in manifests.
+
+    PATH is a file, a folder (read with all below it), or - for stdin. Pods and PersistentVolumeClaims are
+    checked, also those in Lists; every other kind is counted as skipped. Needs no cluster.
+    """
+    from webhook.output.exit_code import exit_code_of  # noqa: PLC0415 - the core is imported when it is needed
+    from webhook.output.json_format import render_check  # noqa: PLC0415
+    from webhook.output.problems import render_problems  # noqa: PLC0415
+    from webhook.output.table import render_table  # noqa: PLC0415
+    from webhook.review_tools.manifests import Caller  # noqa: PLC0415
+
+    check_targets(targets)
+    caller = Caller(operation=operation, username=user, groups=groups, namespace=namespace)
+    result = _check(paths, policies, facts, pod_security_default, caller, languages)
+    code = exit_code_of(result, fail_on, unknown_fails=on_unknown == "fail", require_match=require_match)
+    print_text(render_problems(result.problems), err=True)
+    renderers = {
+        "table": lambda colour: render_table(result, colour=colour),
+        "json": lambda _: render_check(result, code),
+    }
+    write_results(targets, renderers, no_color=no_color)
+    click.get_current_context().exit(code)
+
+
+def _check(
+    paths: Sequence[str],
+    policies: Sequence[Path],
+    facts: Sequence[str],
+    pod_security_default: str | None,
+    caller: Caller,
+    languages: Sequence[str],
+) -> CheckResult:
+    from webhook.engine import Gate  # noqa: PLC0415
+    from webhook.output.results import CheckResult, ObjectResult, Skipped  # noqa: PLC0415
+    from webhook.policy import load_policy_set  # noqa: PLC0415
+    from webhook.review_tools.manifests import facts_in  # noqa: PLC0415
+
+    loaded = load_policy_set(read_folders(policies))
+    fact_documents, fact_problems = _read(facts)
+    documents, problems = _read(paths)
+    gate = Gate(loaded.policy_set, facts_in(fact_documents, pod_security_default))
+    found = list(_review(documents, gate, caller, languages))
+    return CheckResult(
+        loaded.policy_set.hash,
+        len(loaded.policy_set),
+        tuple(each for each in found if isinstance(each, ObjectResult)),
+        tuple(each for each in found if isinstance(each, Skipped)),
+        (*loaded.problems, *fact_problems, *problems),
+    )
+
+
+def _read(paths: Sequence[str]) -> tuple[list[Document], list[Problem]]:
+    """The documents in files of Kubernetes objects, and all that is wrong, file by file, from top to bottom."""
+    from webhook.documents import read_documents  # noqa: PLC0415
+    from webhook.review_tools.manifests import strays_in  # noqa: PLC0415
+
+    inputs = read_inputs(paths)
+    documents: list[Document] = []
+    problems = list(inputs.problems)
+    for source, data in inputs.files:
+        reading = read_documents(data, source, strict=False)
+        strays = (stray for document in reading.documents for stray in strays_in(document))
+        documents.extend(reading.documents)
+        problems.extend(sorted((*reading.problems, *strays), key=lambda problem: problem.position or (0, 0)))
+    return documents, problems
+
+
+def _review(
+    documents: Sequence[Document], gate: Gate, caller: Caller, languages: Sequence[str]
+) -> Iterator[ObjectResult | Skipped]:
+    from webhook.engine import review  # noqa: PLC0415
+    from webhook.output.results import object_result, skipped  # noqa: PLC0415
+    from webhook.review_tools.manifests import manifests_in, request_for  # noqa: PLC0415
+
+    for document in documents:
+        for manifest in manifests_in(document):
+            request = request_for(manifest.value, caller)
+            if request is None:
+                yield skipped(*manifest)
+            else:
+                yield object_result(review(gate, request), document, manifest.base, languages)

@@ -1,0 +1,108 @@
+"""Manifests and facts: the bytes of files, of what is in folders, and of stdin."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from webhook.documents import Problem
+
+STDIN = "-"
+STDIN_NAME = "<stdin>"
+SUFFIXES = (".yaml", ".yml", ".json")
+
+LONGEST_NAME = 4096
+"""PATH_MAX of Linux: no name of a file is cut."""
+
+LARGEST_FILE = 512 * 1024 * 1024
+"""Bytes: ten times `kubectl get pods -A -o yaml` of 5,000 pods; more would not fit into memory as values."""
+
+
+class Inputs(NamedTuple):
+    """Name and bytes of each file, and what could not be read."""
+
+    files: tuple[tuple[str, bytes], ...]
+    problems: tuple[Problem, ...]
+
+
+def read_inputs(paths: Iterable[str]) -> Inputs:
+    """Read files, all manifests below folders, and stdin for `-`; what cannot be read does not stop the rest.
+
+    In folders, files named *.yaml, *.yml and *.json count, hidden ones do not. Links are followed, but never
+    back to a folder above.
+    """
+    files: list[tuple[str, bytes]] = []
+    problems: list[Problem] = []
+    for path in paths:
+        if path == STDIN:
+            files.append((STDIN_NAME, sys.stdin.buffer.read()))
+            continue
+        for file in _files(Path(path), problems):
+            data = _read(file, problems)
+            if data is not None:
+                files.append((_shown(file), data))
+    return Inputs(tuple(files), tuple(problems))
+
+
+def _files(path: Path, problems: list[Problem]) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    found = list(_walk(path, frozenset(), problems))
+    if not found:
+        hint = f"files named {', '.join('*' + suffix for suffix in SUFFIXES)} count, hidden ones do not"
+        _say(problems, path, "there is no manifest in this folder", hint, is_warning=True)
+    yield from found
+
+
+def _walk(folder: Path, above: frozenset[tuple[int, int]], problems: list[Problem]) -> Iterator[Path]:
+    try:
+        found = folder.stat()
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        _say(problems, folder, _reason(error))
+        return
+    identity = (found.st_dev, found.st_ino)
+    if identity in above:
+        return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _walk(entry, above | {identity}, problems)
+        elif entry.name.endswith(SUFFIXES):
+            yield entry
+
+
+def _read(path: Path, problems: list[Problem]) -> bytes | None:
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            _say(problems, path, f"larger than {LARGEST_FILE // 1024 // 1024} MiB", "split the file")
+            return None
+        return path.read_bytes()
+    except OSError as error:
+        _say(problems, path, _reason(error))
+        return None
+
+
+def _reason(error: OSError) -> str:
+    return f"cannot be read: {os.strerror(error.errno) if error.errno else error}"
+
+
+def _shown(path: Path) -> str:
+    from webhook.kube.plain_text import plain  # noqa: PLC0415 - commands import the core when they run
+
+    return plain(path, LONGEST_NAME)
+
+
+def _say(
+    problems: list[Problem], path: Path, message: str, hint: str = "", *, is_warning: bool = False
+) -> None:
+    from webhook.documents import Problem  # noqa: PLC0415
+
+    problems.append(Problem(_shown(path), None, message, hint, is_warning))

@@ -1,0 +1,1 @@
+"""What commands print: results as values, and pure functions that render them."""

@@ -1,0 +1,151 @@
+"""The `json` formats: one object, whose shape changes only with its `version`.
+
+`podgate check`:
+
+    version: 1
+    exitCode: what the command exits with
+    policies: {count, hash}
+    summary: {objects, passed, refused, warned, audited, undecided, unmatched, exempt, wouldBeChanged, skipped, errors, warnings}
+    objects: list of
+      file, line, column, origin (the chart's template, "" if none), apiVersion, kind, namespace, name
+      verdict: refused | undecided | warned | audited | passed | unmatched (no policy applies) | exempt, the worst that holds
+      exempt: why no rule looked at it, "" else
+      results: list of
+        policy, rule, result (pass | fail | skip | error), mode (enforce | warn | audit),
+        action: what the webhook would do: deny | warn | record | none
+        file, line, column: the offending field, its nearest ancestor where it is absent
+        field: the same in words, "" if nowhere in particular
+        message, remediation: by language; {} for a pass
+        needs: of an error, the kind of the facts that are missing, "" where no fact would help
+      changes: list of
+        policy, rule, mode (below enforce the change is only shown), path
+        from, to: null where absent; both are left out where they may be secrets (environment values)
+    skipped: list of file, line, column, origin, apiVersion, kind, namespace, name
+    problems: list of file, line, column (null for a whole file), severity (error | warning), message, hint
+
+`podgate lint`: version, exitCode, policies and problems of the same.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from webhook.documents import Problem
+from webhook.output.problems import problem_to_json
+from webhook.output.results import (
+    CheckResult,
+    FieldChange,
+    Identity,
+    ObjectResult,
+    Place,
+    RuleResult,
+    Verdict,
+)
+
+VERSION = 1
+
+
+def render_check(result: CheckResult, exit_code: int) -> str:
+    """A check's results, see the module's text."""
+    return _dump(
+        {
+            **_head(exit_code, result.policy_count, result.policies),
+            "summary": _summary(result),
+            "objects": [_object(each) for each in result.objects],
+            "skipped": [{**_place(each.place), **_identity(each.identity)} for each in result.skipped],
+            "problems": [problem_to_json(problem) for problem in result.problems],
+        }
+    )
+
+
+def render_lint(problems: Iterable[Problem], exit_code: int, count: int, policies: str) -> str:
+    """What linting found, see the module's text.
+
+    Args:
+        problems: errors and warnings.
+        exit_code: what the command exits with.
+        count: how many policies could be loaded.
+        policies: their hash.
+    """
+    listed = [problem_to_json(problem) for problem in problems]
+    return _dump({**_head(exit_code, count, policies), "problems": listed})
+
+
+def _dump(value: dict[str, Any]) -> str:
+    # ASCII, so that nothing in a manifest reaches a terminal as a control sequence.
+    return json.dumps(_json(value), ensure_ascii=True, indent=2, allow_nan=False) + "\n"
+
+
+def _json(value: Any) -> Any:
+    """A value of a manifest, whose numbers may be some that JSON has not (.inf, .nan): they become text."""
+    if isinstance(value, dict):
+        return {str(key): _json(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_json(each) for each in value]
+    return str(value) if isinstance(value, float) and value - value != 0 else value
+
+
+def _head(exit_code: int, count: int, policies: str) -> dict[str, Any]:
+    return {"version": VERSION, "exitCode": exit_code, "policies": {"count": count, "hash": policies}}
+
+
+def _summary(result: CheckResult) -> dict[str, int]:
+    errors = sum(not problem.is_warning for problem in result.problems)
+    return {
+        "objects": len(result.objects),
+        **{verdict.value: result.count(verdict) for verdict in Verdict},
+        "wouldBeChanged": sum(each.would_be_changed for each in result.objects),
+        "skipped": len(result.skipped),
+        "errors": errors,
+        "warnings": len(result.problems) - errors,
+    }
+
+
+def _place(place: Place) -> dict[str, Any]:
+    return {"file": place.file, "line": place.line, "column": place.column, "origin": place.origin}
+
+
+def _identity(identity: Identity) -> dict[str, str]:
+    return {
+        "apiVersion": identity.api_version,
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+    }
+
+
+def _object(each: ObjectResult) -> dict[str, Any]:
+    return {
+        **_place(each.place),
+        **_identity(each.identity),
+        "verdict": each.verdict.value,
+        "exempt": each.exempt,
+        "results": [_result(result) for result in each.results],
+        "changes": [_change(change) for change in each.changes],
+    }
+
+
+def _policy_and_rule(key: str) -> dict[str, str]:
+    policy, _, rule = key.partition("/")
+    return {"policy": policy, "rule": rule}
+
+
+def _result(result: RuleResult) -> dict[str, Any]:
+    return {
+        **_policy_and_rule(result.rule),
+        "result": result.result.value,
+        "mode": result.mode.value,
+        "action": result.action.value,
+        "file": result.place.file,
+        "line": result.place.line,
+        "column": result.place.column,
+        "field": result.field,
+        "message": dict(result.message),
+        "remediation": dict(result.remediation),
+        "needs": result.needs,
+    }
+
+
+def _change(change: FieldChange) -> dict[str, Any]:
+    values = {} if change.secret else {"from": change.before, "to": change.after}
+    return {**_policy_and_rule(change.rule), "mode": change.mode.value, "path": change.path, **values}

@@ -1,0 +1,162 @@
+"""The `table` format: for people, at a terminal and in the log of a pipeline."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import attrgetter
+
+from webhook.engine import Action
+from webhook.kube.plain_text import plain
+from webhook.output.results import CheckResult, FieldChange, Identity, ObjectResult, RuleResult, Verdict
+from webhook.output.values import flow
+from webhook.rules.base import Mode, Result
+
+LONGEST_VALUE = 400
+"""Characters of a value in a diff: a node affinity of three terms fits."""
+
+MOST_NAMED = 5
+"""Rules or reasons that one line lists."""
+
+NAMESPACED = frozenset({"PersistentVolumeClaim", "ResourceClaim", "ResourceClaimTemplate", "ResourceQuota"})
+
+RED, GREEN, YELLOW, CYAN = "31", "32", "33", "36"
+COLOUR_OF = {
+    Verdict.REFUSED: RED,
+    Verdict.UNDECIDED: YELLOW,
+    Verdict.WARNED: YELLOW,
+    Verdict.AUDITED: CYAN,
+    Verdict.PASSED: GREEN,
+}
+VERDICT_TEXT = {Verdict.UNMATCHED: "no policy applies"}
+ACTION_TEXT = {
+    Action.DENY: ("refused", RED),
+    Action.WARN: ("warned", YELLOW),
+    Action.RECORD: ("audited", CYAN),
+}
+
+Paint = Callable[[str, str], str]
+
+
+def render_table(result: CheckResult, *, colour: bool = False) -> str:
+    """A check's results as text: a line for each object, what is wrong with it, what would be changed, and a summary.
+
+    Args:
+        result: what the check found.
+        colour: paint with ANSI sequences; no meaning hangs on them.
+    """
+    paint = _paint if colour else _leave
+    blocks = ["\n".join(_object(each, paint)) for each in result.objects]
+    blocks.extend(_undecided(result, paint))
+    return "\n".join([*blocks, *_summary(result)]) + "\n"
+
+
+def _paint(text: str, colour: str) -> str:
+    return f"\x1b[{colour}m{text}\x1b[0m"
+
+
+def _leave(text: str, _colour: str) -> str:
+    return text
+
+
+def _object(each: ObjectResult, paint: Paint) -> Iterator[str]:
+    place = each.place
+    origin = f" (from {place.origin})" if place.origin else ""
+    yield f"{place.file}:{place.line}{origin} {_name(each.identity)}: {_verdict(each, paint)}"
+    for result in each.results:
+        if result.result is Result.FAIL:
+            yield from _violation(result, *ACTION_TEXT[result.action], paint)
+        elif result.result is Result.ERROR and not result.needs:
+            yield from _violation(result, "undecided", YELLOW, paint)
+    for (rule, mode), changes in groupby(each.changes, attrgetter("rule", "mode")):
+        yield f"  {_would(mode)} {rule} ({mode})"
+        for change in changes:
+            yield from _diff(change, paint)
+
+
+def _name(identity: Identity) -> str:
+    name = identity.name or "(no name)"
+    return f"{identity.kind} {identity.namespace}/{name}" if identity.namespace else f"{identity.kind} {name}"
+
+
+def _verdict(each: ObjectResult, paint: Paint) -> str:
+    text = VERDICT_TEXT.get(each.verdict, each.verdict.value)
+    parts = [paint(text, COLOUR_OF[each.verdict]) if each.verdict in COLOUR_OF else text]
+    if each.exempt:
+        parts[0] += f" ({each.exempt})"
+    if each.would_be_changed:
+        parts.append("would be changed")
+    elif each.changes:
+        parts.append("would be changed if all policies were enforced")
+    return ", ".join(parts)
+
+
+def _would(mode: Mode) -> str:
+    return "changed by" if mode is Mode.ENFORCE else "would be changed by"
+
+
+def _violation(result: RuleResult, word: str, colour: str, paint: Paint) -> Iterator[str]:
+    message, *others = result.message.items()
+    yield f"  {paint(word, colour)} {result.place}: {message[1]}"
+    if result.field:
+        yield f"    where: {result.field}"
+    yield f"    do:    {result.remediation[message[0]]}"
+    refusing = result.result is Result.ERROR and result.action is Action.DENY
+    mode = f"{result.mode}, failurePolicy Fail: the webhook refuses it" if refusing else str(result.mode)
+    yield f"    why:   {', '.join((f'{result.rule} ({mode})', *result.references))}"
+    for language, text in others:
+        yield f"    {language}:    {text}; {result.remediation[language]}"
+
+
+def _diff(change: FieldChange, paint: Paint) -> Iterator[str]:
+    for sign, value, colour in (("-", change.before, RED), ("+", change.after, GREEN)):
+        if value is not None:
+            shown = "(value not shown)" if change.secret else plain(flow(value), LONGEST_VALUE)
+            yield f"    {paint(f'{sign} {change.shown_path}: {shown}', colour)}"
+
+
+def _undecided(result: CheckResult, paint: Paint) -> Iterator[str]:
+    """Once for each kind of fact that is missing."""
+    for needs in sorted({error.needs for error in result.errors if error.needs}):
+        errors = [error for error in result.errors if error.needs == needs]
+        objects = sum(any(each in errors for each in one.results) for one in result.objects)
+        rules = _listed(sorted({error.rule for error in errors}))
+        reasons = _listed(sorted({next(iter(error.message.values())) for error in errors}))
+        everywhere = " -A" if needs in NAMESPACED else ""
+        yield (
+            f"{paint('undecided', YELLOW)}: {_counted(objects, 'object')}, by {rules}: {reasons}\n"
+            f"  do: kubectl get {needs.lower()}{everywhere} -o yaml > facts/{needs.lower()}.yaml, "
+            f"and give --facts facts"
+        )
+
+
+def _listed(texts: list[str]) -> str:
+    more = f" and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
+    return ", ".join(texts[:MOST_NAMED]) + more
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _summary(result: CheckResult) -> Iterator[str]:
+    verdicts = [
+        f"{result.count(verdict)} {VERDICT_TEXT.get(verdict, verdict.value)}"
+        for verdict in (Verdict.PASSED, Verdict.REFUSED, Verdict.WARNED, Verdict.AUDITED, Verdict.UNDECIDED)
+    ]
+    rest = {"no policy applies to": Verdict.UNMATCHED, "exempt:": Verdict.EXEMPT}
+    others = [f"{text} {result.count(verdict)}" for text, verdict in rest.items() if result.count(verdict)]
+    yield f"{_counted(len(result.objects), 'object')}: {', '.join([*verdicts, *others])}"
+    changed = sum(each.would_be_changed for each in result.objects)
+    audited = sum(bool(each.changes) and not each.would_be_changed for each in result.objects)
+    more = f", {audited} more if all policies were enforced" if audited else ""
+    yield f"{changed} would be changed{more}"
+    yield f"{len(result.skipped)} skipped{_kinds(result)}"
+
+
+def _kinds(result: CheckResult) -> str:
+    kinds = Counter(_kind(each.identity) for each in result.skipped)
+    return f": {', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}" if kinds else ""
+
+
+def _kind(identity: Identity) -> str:
+    return f"{identity.api_version} {identity.kind}".strip() or "without a kind"

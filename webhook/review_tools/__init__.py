@@ -1,0 +1,1 @@
+"""Policies and manifests under review, away from a cluster."""
