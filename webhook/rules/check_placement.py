@@ -1,0 +1,205 @@
+"""checkPlacement: an accelerator pod that cannot, or will not, land on nodes with its accelerators."""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Any, ClassVar
+
+from webhook.documents import Path
+from webhook.facts import NodeGroup, Unknown
+from webhook.kube.field_path import list_at, value_at
+from webhook.kube.node_affinity import (
+    TERMS,
+    Requirement,
+    alternatives,
+    selector_requirements,
+    suits,
+    tolerates,
+)
+from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, skip
+
+NODE_NAME: Path = ("spec", "nodeName")
+NODE_SELECTOR: Path = ("spec", "nodeSelector")
+REPELLING = ("NoSchedule", "NoExecute")
+
+
+class CheckPlacement(ValidatingRule):
+    """Judges where an accelerator pod can go, by what it says itself, by the pools, and by the nodes where they are known."""
+
+    type: ClassVar[str] = "checkPlacement"
+    scope: ClassVar[frozenset[Need]] = frozenset({"devices", "claims"})
+    texts: ClassVar[Texts] = {
+        "pinned": {
+            "en": (
+                "the pod asks for {asked} and is pinned to node {node}, past the scheduler, which alone knows where devices are free",
+                "remove spec.nodeName; choose nodes with a node selector",
+            ),
+            "zh": (
+                "Pod 申请了 {asked}，却用 nodeName 固定在节点 {node}，绕过了掌握空闲设备的调度器",
+                "请删除 spec.nodeName，改用节点选择",
+            ),
+        },
+        "off": {
+            "en": (
+                "the pod asks for {asked} but its placement ({own}) keeps it off the nodes that have them",
+                "remove {own}",
+            ),
+            "zh": ("Pod 申请了 {asked}，但其调度要求（{own}）使它无法调度到相应的节点", "请移除 {own}"),
+        },
+        "other vendor": {
+            "en": (
+                "the pod asks for {asked} but its placement ({own}) takes it to nodes of {vendor}",
+                "remove {own}, or ask for the accelerators of {vendor}",
+            ),
+            "zh": (
+                "Pod 申请了 {asked}，但其调度要求（{own}）指向 {vendor} 的节点",
+                "请移除 {own}，或改为申请 {vendor} 的加速卡",
+            ),
+        },
+        "impossible": {
+            "en": (
+                "no node can meet both {own} and {other}, so the pod would stay pending",
+                "remove one of the two",
+            ),
+            "zh": ("没有节点能同时满足 {own} 和 {other}，Pod 会一直等待调度", "请移除其中之一"),
+        },
+        "nowhere": {
+            "en": (
+                "no pool or node that this pod may go to could ever give it {asked}",
+                "ask for fewer, or choose among: {pools}",
+            ),
+            "zh": ("该 Pod 可以前往的资源池或节点都无法提供 {asked}", "请减少数量，或选择：{pools}"),
+        },
+        "no accelerator": {
+            "en": ("the pod asks for no accelerator", "nothing"),
+            "zh": ("Pod 没有申请加速卡", "无需处理"),
+        },
+        "nodes unknown": {
+            "en": (
+                "whether a node could take the pod is not judged: {why}",
+                "state AcceleratorPools, or give podgate the nodes",
+            ),
+            "zh": ("未判断是否有节点可用：{why}", "请定义 AcceleratorPool，或为 podgate 提供节点信息"),
+        },
+    }
+
+    def validate_subject(self, subject: Subject) -> Iterator[Finding]:
+        """See `ValidatingRule.validate_subject`."""
+        vendors = subject.received.vendors
+        if not vendors:
+            yield skip("no accelerator")
+            return
+        asked = (
+            ", ".join(f"{count} {name}" for name, count in subject.workload.accelerators.items())
+            or "a device claim"
+        )
+        node = value_at(subject.object, NODE_NAME)
+        if node:
+            yield fail("pinned", NODE_NAME, asked=asked, node=node)
+            return
+        wrong = (
+            _off(subject, asked, vendors) or _other_vendor(subject, asked, vendors) or _impossible(subject)
+        )
+        yield from [wrong] if wrong else _nowhere(subject, asked)
+
+
+def _place(subject: Subject, requirement: Requirement) -> Path:
+    """Where a requirement of the pod stands."""
+    if requirement in selector_requirements(subject.object):
+        return (*NODE_SELECTOR, requirement.key)
+    return TERMS
+
+
+def _off(subject: Subject, asked: str, vendors: frozenset[str]) -> Finding | None:
+    """Every alternative shuns the labels that mark the vendors' nodes."""
+    culprits = [
+        next((own for own in alternative if _shuns(subject, own, vendors)), None)
+        for alternative in alternatives(subject.object)
+    ]
+    first = culprits[0] if culprits else None
+    if first is None or None in culprits:
+        return None
+    return fail("off", _place(subject, first), asked=asked, own=first.shown)
+
+
+def _shuns(subject: Subject, own: Requirement, vendors: frozenset[str]) -> bool:
+    if vendors.isdisjoint(subject.received.catalogue.node_label_vendors(own.key)):
+        return False
+    if own.operator == "In":
+        return all(value == "false" for value in own.values)
+    return own.operator == "DoesNotExist" or (own.operator == "NotIn" and "true" in own.values)
+
+
+def _other_vendor(subject: Subject, asked: str, vendors: frozenset[str]) -> Finding | None:
+    """Every alternative demands labels that only nodes of other vendors have."""
+    culprits = [
+        next(((own, found) for own in alternative if (found := _foreign(subject, own, vendors))), None)
+        for alternative in alternatives(subject.object)
+    ]
+    first = culprits[0] if culprits else None
+    if first is None or None in culprits:
+        return None
+    own, found = first
+    return fail(
+        "other vendor", _place(subject, own), asked=asked, own=own.shown, vendor=", ".join(sorted(found))
+    )
+
+
+def _foreign(subject: Subject, own: Requirement, vendors: frozenset[str]) -> frozenset[str]:
+    """The vendors of the nodes that a requirement demands, where none of them is the pod's; else none."""
+    of = subject.received.catalogue.node_label_vendors
+    if own.operator in ("Exists", "Gt", "Lt"):
+        demanded = of(own.key)
+    elif (
+        own.operator == "In" and all(of(own.key, value) for value in own.values) and "false" not in own.values
+    ):
+        demanded = frozenset().union(*(of(own.key, value) for value in own.values))
+    else:
+        return frozenset()
+    return demanded if demanded.isdisjoint(vendors) else frozenset()
+
+
+def _impossible(subject: Subject) -> Finding | None:
+    """Every alternative contradicts itself."""
+    pairs = [
+        next(((own, other) for own, other in combinations(alternative, 2) if own.excludes(other)), None)
+        for alternative in alternatives(subject.object)
+    ]
+    first = pairs[0] if pairs else None
+    if first is None or None in pairs:
+        return None
+    return fail("impossible", _place(subject, first[0]), own=first[0].shown, other=first[1].shown)
+
+
+def _nowhere(subject: Subject, asked: str) -> Iterator[Finding]:
+    """Neither a pool nor a known node could take the pod."""
+    counts = subject.workload.accelerators
+    pools = [pool for pool in subject.received.pools if pool.offers(counts)]
+    largest = max(counts.values(), default=0)
+    if any(
+        pool.devices_per_node is None or largest <= pool.devices_per_node for pool in subject.possible_pools
+    ):
+        return
+    nodes = subject.facts.nodes()
+    if isinstance(nodes, Unknown) and not pools:
+        yield skip("nodes unknown", why=nodes.why)
+    elif isinstance(nodes, Unknown) or not any(_could_take(subject.object, counts, node) for node in nodes):
+        names = ", ".join(pool.name for pool in pools) or "nodes that offer them"
+        yield fail("nowhere", _asking(subject), asked=asked, pools=names)
+
+
+def _asking(subject: Subject) -> Path:
+    """Where the pod's placement is said, for a finding about all of it."""
+    return NODE_SELECTOR if value_at(subject.object, NODE_SELECTOR) else TERMS
+
+
+def _could_take(pod: Mapping[str, Any], counts: Mapping[str, int], node: NodeGroup) -> bool:
+    tolerations = list_at(pod, ("spec", "tolerations"))
+    return (
+        suits(pod, node.labels)
+        and all(node.allocatable.get(name, 0) >= count for name, count in counts.items())
+        and all(
+            any(tolerates(toleration, taint) for toleration in tolerations)
+            for taint in node.taints
+            if taint.get("effect") in REPELLING
+        )
+    )
