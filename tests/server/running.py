@@ -93,6 +93,12 @@ def post(client: http.client.HTTPSConnection, body: bytes, path: str = "/mutate"
     return answer.status, orjson.loads(answer.read())
 
 
+def worker_of(gateway: Running) -> int:
+    """The process that serves, below the arbiter."""
+    pid = gateway.process.pid
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
 def eventually(question: Callable[[], object], seconds: float = 5) -> None:
     """Wait until ``question`` is answered with something true."""
     end = time.monotonic() + seconds

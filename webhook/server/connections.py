@@ -62,7 +62,7 @@ class WaitingRoom:
         self.open = 0
         self._busy: OrderedDict[Client, None] = OrderedDict()
         self._idle: OrderedDict[Client, None] = OrderedDict()
-        self._holders: OrderedDict[Client, None] = OrderedDict()
+        self._holders: OrderedDict[Client, bool] = OrderedDict()
         self._held = 0
 
     def arrive(self) -> None:
@@ -96,7 +96,7 @@ class WaitingRoom:
 
     def hold(self, client: Client, size: int) -> None:
         """Count ``size`` more bytes of an unfinished request; above the limit the oldest is dropped."""
-        self._holders.setdefault(client)
+        self._holders.setdefault(client, True)
         client.held += size
         self._held += size
         while self._held > MAX_UNFINISHED_BYTES:
@@ -106,10 +106,9 @@ class WaitingRoom:
 
     def release(self, client: Client) -> None:
         """The request of ``client`` is finished or given up."""
-        if client.held:
+        if self._holders.pop(client, None) is not None:
             self._held -= client.held
             client.held = 0
-            del self._holders[client]
 
     def close_idle(self) -> None:
         """End the connections on which no request is under way."""

@@ -12,7 +12,7 @@ import ssl
 import time
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gevent
 from gevent.pool import Pool
@@ -52,6 +52,16 @@ def connection_limit(wanted: int) -> int:
     return wanted if soft == resource.RLIM_INFINITY else max(2, min(wanted, soft - SPARE_FILES))
 
 
+class _Address(NamedTuple):
+    """What gunicorn asks of a listener, beyond the listener's end: a connection may be accepted just before."""
+
+    name: Any
+
+    def getsockname(self) -> Any:
+        """The address listened on."""
+        return self.name
+
+
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     """The worker class of `webhook.server.gateway.Gateway`."""
 
@@ -73,19 +83,20 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     def _listen(self, listener: Any) -> StreamServer:
         listener.setblocking(1)
         pool = Pool(self.worker_connections)
-        server = StreamServer(listener, handle=partial(self._serve, listener), spawn=pool)
+        address = _Address(listener.getsockname())
+        server = StreamServer(listener, handle=partial(self._serve, address), spawn=pool)
         if self.cfg.workers > 1:
             server.max_accept = 1  # leave some to the others
         server.start()
         return server
 
-    def _serve(self, listener: Any, plain: Any, address: Any) -> None:
+    def _serve(self, listener: _Address, plain: Any, peer: Any) -> None:
         """One connection, from accept to close."""
         self._room.arrive()
         try:
             client = self._handshaken(plain)
             if client is not None:
-                self.handle(listener, client, address)
+                self.handle(listener, client, peer)
         except Exception:
             self.log.exception("a connection failed")
         finally:
