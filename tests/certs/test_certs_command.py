@@ -22,7 +22,7 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
-def test_it_says_what_it_made(tmp_path: Path):
+def test_it_says_what_it_made(tmp_path: Path) -> None:
     result = run("--out", tmp_path, *SERVICE, "--ip", "10.0.0.7")
     until = datetime.now(UTC)
     ca = (tmp_path / "ca.crt").read_bytes()
@@ -37,7 +37,7 @@ def test_it_says_what_it_made(tmp_path: Path):
     ]
 
 
-def test_a_second_run_keeps_the_ca(tmp_path: Path):
+def test_a_second_run_keeps_the_ca(tmp_path: Path) -> None:
     run("--out", tmp_path, *SERVICE)
     before = certs.read_pair(tmp_path), (tmp_path / "ca.crt").read_bytes()
     result = run("--out", tmp_path, *SERVICE, "--days", "3650")
@@ -47,14 +47,14 @@ def test_a_second_run_keeps_the_ca(tmp_path: Path):
     assert certs.problems_of(certs.read_pair(tmp_path), at=datetime.now(UTC), ca=before[1]) == ()
 
 
-def test_a_ca_that_ends_first_is_made_anew(tmp_path: Path):
+def test_a_ca_that_ends_first_is_made_anew(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     old = certs.new_ca(now=now - timedelta(days=3600))
     certs.write_pairs(tmp_path, ca=old, serving=certs.serving_pair(old, names=["a"], now=now))
     assert "CA, made" in run("--out", tmp_path, *SERVICE).output
 
 
-def test_check_of_a_good_pair(tmp_path: Path):
+def test_check_of_a_good_pair(tmp_path: Path) -> None:
     run("--out", tmp_path, *SERVICE)
     result = run("--check", tmp_path, *SERVICE)
     assert result.exit_code == 0
@@ -62,12 +62,12 @@ def test_check_of_a_good_pair(tmp_path: Path):
     assert result.output.endswith("(89 days left)\n")
 
 
-def test_check_speaks_up_a_third_before_the_end(tmp_path: Path):
+def test_check_speaks_up_a_third_before_the_end(tmp_path: Path) -> None:
     run("--out", tmp_path, *SERVICE, "--days", "29")
     assert run("--check", tmp_path).output.endswith("(28 days left): renew it now\n")
 
 
-def test_check_lists_every_problem(tmp_path: Path):
+def test_check_lists_every_problem(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     ca, other = certs.new_ca(now=now), certs.new_ca(now=now)
     expired = certs.serving_pair(ca, names=["a.b"], now=now - timedelta(days=91))
@@ -98,18 +98,18 @@ def test_check_lists_every_problem(tmp_path: Path):
         (["--out", "x", "--dns", "a b"], "'a b' is neither a DNS name nor an IP address"),
     ],
 )
-def test_usage(arguments: list[str], message: str):
+def test_usage(arguments: list[str], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert result.output.splitlines()[-1] == f"Error: {message}"
 
 
-def test_a_folder_without_certificates(tmp_path: Path):
+def test_a_folder_without_certificates(tmp_path: Path) -> None:
     result = run("--check", tmp_path)
     assert (result.exit_code, result.output) == (1, f"Error: {tmp_path}/tls.crt: No such file or directory\n")
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path):
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("--out", tmp_path / "file" / "sub", *SERVICE)
     assert result.exit_code == 1

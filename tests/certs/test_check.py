@@ -22,7 +22,7 @@ PAIR = certs.serving_pair(CA, names=NAMES, now=NOW)
         pytest.param(NOW + timedelta(days=90, seconds=-1), id="a second before the end"),
     ],
 )
-def test_a_good_pair_has_no_problem(at: datetime):
+def test_a_good_pair_has_no_problem(at: datetime) -> None:
     assert (
         certs.problems_of(PAIR, at=at, names=("PODGATE.ns.svc", "a.gate.example.org"), ca=CA.certificate)
         == ()
@@ -37,7 +37,7 @@ def test_a_good_pair_has_no_problem(at: datetime):
     ],
     ids=["a second too early", "the moment it ends"],
 )
-def test_outside_its_time(at: datetime, problem: str):
+def test_outside_its_time(at: datetime, problem: str) -> None:
     assert certs.problems_of(PAIR, at=at) == (problem,)
 
 
@@ -45,12 +45,12 @@ def test_outside_its_time(at: datetime, problem: str):
     "name",
     ["podgate.other.svc", "podgate", "gate.example.org", "a.b.gate.example.org", "10.0.0.8", "fd00::8"],
 )
-def test_a_name_it_is_not_for(name: str):
+def test_a_name_it_is_not_for(name: str) -> None:
     only = "podgate.ns.svc, *.gate.example.org, 10.0.0.7, fd00::7"
     assert certs.problems_of(PAIR, at=NOW, names=(name,)) == (f"it is not for {name}, only for {only}",)
 
 
-def test_an_address_is_compared_as_an_address():
+def test_an_address_is_compared_as_an_address() -> None:
     assert certs.problems_of(PAIR, at=NOW, names=("fd00:0:0::7",)) == ()
 
 
@@ -67,19 +67,19 @@ def test_an_address_is_compared_as_an_address():
         ),
     ],
 )
-def test_a_pair_no_server_can_start_with(pair: certs.Pair, problem: str):
+def test_a_pair_no_server_can_start_with(pair: certs.Pair, problem: str) -> None:
     assert certs.problems_of(pair, at=NOW) == (problem,)
 
 
-def test_an_unrelated_ca_of_the_same_name():
+def test_an_unrelated_ca_of_the_same_name() -> None:
     other = certs.new_ca(now=NOW)
     assert certs.problems_of(PAIR, at=NOW, ca=other.certificate) == ("it is not signed by the CA",)
 
 
-def test_a_ca_that_is_no_certificate():
+def test_a_ca_that_is_no_certificate() -> None:
     assert certs.problems_of(PAIR, at=NOW, ca=b"no") == ("it was not issued by the CA",)
 
 
-def test_several_problems_are_said_at_once():
+def test_several_problems_are_said_at_once() -> None:
     late = NOW + timedelta(days=100)
     assert len(certs.problems_of(certs.Pair(PAIR.certificate, CA.key), at=late, names=("x.y",))) == 3

@@ -33,7 +33,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077, 0o022], ids=oct)
-def test_keys_are_for_the_owner_alone_whatever_the_umask(umask: int, tmp_path: Path):
+def test_keys_are_for_the_owner_alone_whatever_the_umask(umask: int, tmp_path: Path) -> None:
     before = os.umask(umask)
     try:
         write(tmp_path / "new")
@@ -46,12 +46,12 @@ def test_keys_are_for_the_owner_alone_whatever_the_umask(umask: int, tmp_path: P
     assert mode(folder / "..data") == 0o700
 
 
-def test_what_is_written_is_read(tmp_path: Path):
+def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert write(tmp_path) == certs.read_pair(tmp_path)
     assert certs.read_pair(tmp_path, files.CA_CERTIFICATE, files.CA_KEY) == CA
 
 
-def test_a_new_pair_leaves_one_generation_and_no_temporary_file(tmp_path: Path):
+def test_a_new_pair_leaves_one_generation_and_no_temporary_file(tmp_path: Path) -> None:
     write(tmp_path)
     second = write(tmp_path)
     assert certs.read_pair(tmp_path) == second
@@ -60,13 +60,13 @@ def test_a_new_pair_leaves_one_generation_and_no_temporary_file(tmp_path: Path):
     assert len(list(tmp_path.iterdir())) == len(links) + 1
 
 
-def test_plain_files_of_another_tool_are_replaced(tmp_path: Path):
+def test_plain_files_of_another_tool_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "tls.crt").write_text("old")
     (tmp_path / "tls.key").write_text("old")
     assert write(tmp_path) == certs.read_pair(tmp_path)
 
 
-def test_a_failed_write_leaves_the_old_pair_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_failed_write_leaves_the_old_pair_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = write(tmp_path)
     before = sorted(tmp_path.iterdir())
     monkeypatch.setattr(
@@ -78,7 +78,7 @@ def test_a_failed_write_leaves_the_old_pair_in_force(tmp_path: Path, monkeypatch
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_reader_that_follows_the_folder_never_sees_a_crossed_pair(tmp_path: Path):
+def test_a_reader_that_follows_the_folder_never_sees_a_crossed_pair(tmp_path: Path) -> None:
     """The pair is opened as one generation; while it is swapped 30 times no reader gets halves of two."""
     write(tmp_path)
     stop = threading.Event()

@@ -71,7 +71,7 @@ def greet(port: int, context: ssl.SSLContext, name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["evil.example.org", "podgate.other.svc", "podgate", "127.0.0.2"])
-def test_a_strict_client_refuses_a_name_it_was_not_made_for(name: str, port: int, ca: certs.Pair):
+def test_a_strict_client_refuses_a_name_it_was_not_made_for(name: str, port: int, ca: certs.Pair) -> None:
     with pytest.raises(ssl.SSLCertVerificationError, match=r"mismatch|doesn't match|not valid for"):
         greet(port, strict_client(ca), name)
 
@@ -86,18 +86,18 @@ def test_a_strict_client_refuses_a_name_it_was_not_made_for(name: str, port: int
         pytest.param("::1", id="an IPv6 address"),
     ],
 )
-def test_a_strict_client_accepts_each_name(name: str, port: int, ca: certs.Pair):
+def test_a_strict_client_accepts_each_name(name: str, port: int, ca: certs.Pair) -> None:
     assert greet(port, strict_client(ca), name) == b"hello"
 
 
-def test_a_client_refuses_it_under_another_ca_of_the_same_name(port: int):
+def test_a_client_refuses_it_under_another_ca_of_the_same_name(port: int) -> None:
     other = certs.new_ca(now=NOW)
     with pytest.raises(ssl.SSLCertVerificationError):
         greet(port, strict_client(other), NAMES[0])
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
-def test_openssl_verifies_it_strictly(ca: certs.Pair, tmp_path: Path):
+def test_openssl_verifies_it_strictly(ca: certs.Pair, tmp_path: Path) -> None:
     certs.write_pairs(tmp_path, ca=ca, serving=certs.serving_pair(ca, names=NAMES, now=NOW))
     verify = [
         *("openssl", "verify", "-x509_strict", "-purpose", "sslserver", "-verify_hostname", NAMES[0]),
@@ -107,7 +107,7 @@ def test_openssl_verifies_it_strictly(ca: certs.Pair, tmp_path: Path):
     assert (result.returncode, result.stdout.strip()) == (0, f"{tmp_path}/tls.crt: OK")
 
 
-def test_cryptographys_own_web_verifier_accepts_it(ca: certs.Pair):
+def test_cryptographys_own_web_verifier_accepts_it(ca: certs.Pair) -> None:
     serving = certs.serving_pair(ca, names=NAMES, now=NOW)
     store = x509.verification.Store([x509.load_pem_x509_certificate(ca.certificate)])
     verifier = x509.verification.PolicyBuilder().store(store).build_server_verifier(x509.DNSName(NAMES[0]))
@@ -115,7 +115,7 @@ def test_cryptographys_own_web_verifier_accepts_it(ca: certs.Pair):
     assert len(chain) == 2
 
 
-def test_lifetimes(ca: certs.Pair):
+def test_lifetimes(ca: certs.Pair) -> None:
     """Ten years and ninety days, both valid already for a clock that is five minutes behind."""
     serving = x509.load_pem_x509_certificate(certs.serving_pair(ca, names=NAMES, now=NOW).certificate)
     authority = x509.load_pem_x509_certificate(ca.certificate)
@@ -125,14 +125,14 @@ def test_lifetimes(ca: certs.Pair):
         assert certificate.not_valid_after_utc == now + timedelta(days=days)
 
 
-def test_a_serving_certificate_does_not_outlive_its_ca(ca: certs.Pair):
+def test_a_serving_certificate_does_not_outlive_its_ca(ca: certs.Pair) -> None:
     late = NOW + timedelta(days=3640)
     assert certs.expiry_of(certs.serving_pair(ca, names=NAMES, now=late).certificate) == certs.expiry_of(
         ca.certificate
     )
 
 
-def test_an_expired_ca_signs_nothing(ca: certs.Pair):
+def test_an_expired_ca_signs_nothing(ca: certs.Pair) -> None:
     with pytest.raises(certs.IssueError, match=r"the CA expired on .*: make a new one"):
         certs.serving_pair(ca, names=NAMES, now=NOW + timedelta(days=3651))
 
@@ -152,17 +152,17 @@ def test_an_expired_ca_signs_nothing(ca: certs.Pair):
         "127.0.0.1:8443",
     ],
 )
-def test_a_name_that_no_certificate_can_hold(name: str, ca: certs.Pair):
+def test_a_name_that_no_certificate_can_hold(name: str, ca: certs.Pair) -> None:
     with pytest.raises(certs.IssueError, match="is neither a DNS name nor an IP address"):
         certs.serving_pair(ca, names=[name], now=NOW)
 
 
-def test_no_name_at_all(ca: certs.Pair):
+def test_no_name_at_all(ca: certs.Pair) -> None:
     with pytest.raises(certs.IssueError, match="needs at least one DNS name or IP address"):
         certs.serving_pair(ca, names=[], now=NOW)
 
 
-def test_a_ca_whose_key_is_another_ones(ca: certs.Pair):
+def test_a_ca_whose_key_is_another_ones(ca: certs.Pair) -> None:
     crossed = certs.Pair(ca.certificate, certs.new_ca(now=NOW).key)
     with pytest.raises(certs.IssueError, match="the CA's key does not belong to its certificate"):
         certs.serving_pair(crossed, names=NAMES, now=NOW)

@@ -34,7 +34,7 @@ EXPIRES_SOON = certs.SERVING_LIFETIME / 3
     show_default=True,
     help="How long the serving certificate is valid.",
 )
-def command(  # noqa: PLR0913, PLR0917  # one argument for each option
+def command(  # one argument for each option
     out: Path | None,
     check: Path | None,
     service: str | None,

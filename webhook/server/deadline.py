@@ -14,7 +14,7 @@ MAX_SECONDS = 30.0
 SHARE = 0.8
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
-_PART = re.compile(r"(\d{1,12}(?:\.\d{0,12})?|\.\d{1,12})(ms|us|µs|μs|ns|h|m|s)")
+_PART = re.compile(r"(\d{1,12}(?:\.\d{0,12})?|\.\d{1,12})(ms|us|µs|μs|ns|h|m|s)", re.ASCII)
 #: ``1h0m0.000000000s`` is the longest sensible spelling; more is not worth reading.
 _MAX_TEXT = 40
 
@@ -43,8 +43,10 @@ def review_seconds(query: str) -> float:
 
 def duration_seconds(text: str) -> float | None:
     """Seconds in a Go duration (``3s``, ``2500ms``, ``1m0.5s``) or a bare number; None if it is neither."""
-    text = text.strip()[:_MAX_TEXT]
+    text = text.strip()
+    if len(text) > _MAX_TEXT:
+        return None
     parts = _PART.findall(text)
     if parts and "".join(number + unit for number, unit in parts) == text:
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
-    return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", text) else None
+    return float(text) if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", text) else None
