@@ -20,6 +20,7 @@ from webhook.kube.draft import Change, Draft
 from webhook.kube.field_path import mapping_at, value_at
 from webhook.policy import CompiledRule, PolicySet
 from webhook.policy.match import View
+from webhook.policy.policy_set import Candidate
 from webhook.rules.base import (
     Finding,
     Mode,
@@ -27,7 +28,6 @@ from webhook.rules.base import (
     Received,
     Result,
     Subject,
-    ValidatingRule,
     fail,
     unknown,
 )
@@ -199,29 +199,40 @@ def _own_verification(compiled: CompiledRule, findings: tuple[Finding, ...], vie
 
 def _judge(gate: Gate, request: AdmissionRequest, as_received: View, audited: View) -> Iterator[Report]:
     bucket = gate.policy_set.bucket(request.resource_name, request.operation)
+    stored = _stored(gate, request) if request.operation == "UPDATE" else None
+    if stored is not None and _same_spec(as_received, stored):
+        return
     for candidate in bucket.candidates(as_received):
         view = as_received if candidate.policy.mode is Mode.ENFORCE else audited
-        answer = applies(candidate, view) if candidate.validating else False
-        if answer is False:
-            continue
-        for compiled, rule in candidate.validating:
-            findings = (unknown(answer),) if isinstance(answer, Unknown) else _findings(rule, view, request)
-            yield _report(compiled, findings)
+        for compiled, findings in _findings(candidate, view):
+            old = _known_findings(candidate, compiled, stored) if findings and stored is not None else ()
+            yield _report(compiled, tuple(finding for finding in findings if finding not in old))
 
 
-def _findings(rule: ValidatingRule, view: View, request: AdmissionRequest) -> tuple[Finding, ...]:
-    findings = tuple(rule.validate_subject(view.subject))
-    if request.operation == "UPDATE" and findings:
-        return tuple(finding for finding in findings if _changed(finding, request))
-    return findings
+def _findings(candidate: Candidate, view: View) -> Iterator[tuple[CompiledRule, tuple[Finding, ...]]]:
+    answer = applies(candidate, view) if candidate.validating else False
+    if answer is False:
+        return
+    for compiled, rule in candidate.validating:
+        if isinstance(answer, Unknown):
+            yield compiled, (unknown(answer),)
+        else:
+            yield compiled, tuple(rule.validate_subject(view.subject))
 
 
-def _changed(finding: Finding, request: AdmissionRequest) -> bool:
-    """Whether the update touched what the finding is about; what was there before is not the update's fault."""
-    path = finding.path or ("spec",)
-    return finding.result is not Result.FAIL or value_at(request.object, path) != value_at(
-        request.old_object, path
-    )
+def _stored(gate: Gate, request: AdmissionRequest) -> View:
+    """The object as it is before an update: what is wrong with it already is not the update's fault."""
+    received = gate.receive(replace(request, object=request.old_object or {}))
+    return View(Subject(received, Draft(received.object)))
+
+
+def _same_spec(now: View, stored: View) -> bool:
+    """Whether an update leaves the spec alone: labels, finalizers and owners must never be held up."""
+    return bool(value_at(now.subject.object, ("spec",)) == value_at(stored.subject.object, ("spec",)))
+
+
+def _known_findings(candidate: Candidate, compiled: CompiledRule, stored: View) -> tuple[Finding, ...]:
+    return next((findings for rule, findings in _findings(candidate, stored) if rule is compiled), ())
 
 
 def _report(compiled: CompiledRule, findings: tuple[Finding, ...], most: Action = Action.DENY) -> Report:
