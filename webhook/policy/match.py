@@ -173,7 +173,7 @@ def _asks_for(wanted: AcceleratorMatch) -> Predicate:
     if names or wanted.count:
         low = wanted.count.min if wanted.count else 1
         high = wanted.count.max if wanted.count else None
-        checks.append(lambda view: _counts(view, names or ("*", "*/*"), low, high))
+        checks.append(lambda view: _counts(view, names, low, high))
     if wanted.sharing:
         sharing = frozenset(wanted.sharing)
         checks.append(lambda view: not sharing.isdisjoint(view.received.workload.sharing))
@@ -191,14 +191,13 @@ def _of_vendor(view: View, vendors: frozenset[str]) -> Answer:
     return False
 
 
-def _counts(view: View, names: tuple[str, ...], low: int, high: int | None) -> Answer:
+def _counts(view: View, names: tuple[str, ...] | None, low: int, high: int | None) -> Answer:
+    """Devices asked for by name; a resource claim has no name, and where no names are given its number is not known."""
     workload = view.received.workload
-    count = count_of(workload.accelerators, names)
-    if low <= count and (high is None or count <= high):
-        return True
-    if workload.claims_devices and count < low:
+    count = count_of(workload.accelerators, names) if names else sum(workload.accelerators.values())
+    if workload.claims_devices and not names and (count < low or high is not None):
         return Unknown("accelerators asked for through a resource claim cannot be counted")
-    return False
+    return low <= count and (high is None or count <= high)
 
 
 def _labels_match(selector: dict[str, Any]) -> Predicate:

@@ -11,7 +11,7 @@ from webhook.facts import Unknown
 from webhook.kube.field_path import mapping_at
 from webhook.kube.pod import Container, container_requests, containers, effective_requests
 from webhook.kube.quantity import Quantity, QuantityError, parse_quantity
-from webhook.rules.base import Finding, Subject, Texts, ValidatingRule, error, fail
+from webhook.rules.base import Finding, Subject, Texts, ValidatingRule, fail, skip
 
 
 class CountLimit(Schema):
@@ -100,9 +100,9 @@ class LimitAcceleratorCount(ValidatingRule):
         "claims": {
             "en": (
                 "accelerators asked for through a resource claim cannot be counted",
-                "ask for a countable resource, or except the pod",
+                "nothing: the limit is on what is asked for by name",
             ),
-            "zh": ("无法统计通过 ResourceClaim 申请的加速卡数量", "请改用可计数的资源，或为该 Pod 设置例外"),
+            "zh": ("无法统计通过 ResourceClaim 申请的加速卡数量", "无需处理：限额只针对按名称申请的资源"),
         },
         "fraction": {
             "en": (
@@ -170,7 +170,7 @@ class LimitAcceleratorCount(ValidatingRule):
         if self.fits_node:
             yield from self._node(subject, held)
         if subject.workload.claims_devices and (self.per_container or self.per_pod or self.fits_node):
-            yield error("claims", ("spec", "resourceClaims"))
+            yield skip("claims", ("spec", "resourceClaims"))
 
     def _totals(self, counts: Mapping[str, Quantity]) -> dict[str, Quantity]:
         """Counts by resource name, or one total under all the names."""
