@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webhook.engine import Gate
     from webhook.output.exit_code import FailOn
     from webhook.output.results import CheckResult, ObjectResult, Skipped
-    from webhook.review_tools.manifests import Caller
+    from webhook.review_tools.manifests import Caller, Manifest
 
 LANGUAGES = ("en", "zh")
 
@@ -175,13 +175,14 @@ def _check(
     from webhook.engine import Gate  # noqa: PLC0415
     from webhook.output.results import CheckResult, ObjectResult, Skipped  # noqa: PLC0415
     from webhook.policy import load_policy_set  # noqa: PLC0415
-    from webhook.review_tools.manifests import facts_in  # noqa: PLC0415
+    from webhook.review_tools.manifests import facts_in, manifests_in  # noqa: PLC0415
 
     loaded = load_policy_set(read_folders(policies))
     fact_documents, fact_problems = _read(facts)
     documents, problems = _read(paths)
+    manifests = [manifest for document in documents for manifest in manifests_in(document)]
     gate = Gate(loaded.policy_set, facts_in(fact_documents, pod_security_default))
-    found = list(_review(documents, gate, caller, languages))
+    found = list(_review(manifests, gate, caller, languages))
     return CheckResult(
         loaded.policy_set.hash,
         len(loaded.policy_set),
@@ -194,30 +195,29 @@ def _check(
 def _read(paths: Sequence[str]) -> tuple[list[Document], list[Problem]]:
     """The documents in files of Kubernetes objects, and all that is wrong, file by file, from top to bottom."""
     from webhook.documents import read_documents  # noqa: PLC0415
-    from webhook.review_tools.manifests import strays_in  # noqa: PLC0415
+    from webhook.review_tools.manifests import problems_in  # noqa: PLC0415
 
     inputs = read_inputs(paths)
     documents: list[Document] = []
     problems = list(inputs.problems)
     for source, data in inputs.files:
         reading = read_documents(data, source, strict=False)
-        strays = (stray for document in reading.documents for stray in strays_in(document))
+        found = (problem for document in reading.documents for problem in problems_in(document))
         documents.extend(reading.documents)
-        problems.extend(sorted((*reading.problems, *strays), key=lambda problem: problem.position or (0, 0)))
+        problems.extend(sorted((*reading.problems, *found), key=lambda problem: problem.position or (0, 0)))
     return documents, problems
 
 
 def _review(
-    documents: Sequence[Document], gate: Gate, caller: Caller, languages: Sequence[str]
+    manifests: Sequence[Manifest], gate: Gate, caller: Caller, languages: Sequence[str]
 ) -> Iterator[ObjectResult | Skipped]:
     from webhook.engine import review  # noqa: PLC0415
     from webhook.output.results import object_result, skipped  # noqa: PLC0415
-    from webhook.review_tools.manifests import manifests_in, request_for  # noqa: PLC0415
+    from webhook.review_tools.manifests import request_for  # noqa: PLC0415
 
-    for document in documents:
-        for manifest in manifests_in(document):
-            request = request_for(manifest.value, caller)
-            if request is None:
-                yield skipped(*manifest)
-            else:
-                yield object_result(review(gate, request), document, manifest.base, languages)
+    for manifest in manifests:
+        request = request_for(manifest.value, caller)
+        if request is None:
+            yield skipped(*manifest)
+        else:
+            yield object_result(review(gate, request), manifest.document, manifest.base, languages)

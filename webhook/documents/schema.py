@@ -41,6 +41,12 @@ def problems_of(
     return [_problem(details, document, base, model) for details in error.errors(include_url=False)]
 
 
+def written(path: Path) -> str:
+    """A path as a message names it: `spec.rules[0].name`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".") or "the document"
+
+
 def allowed_keys(model: type[BaseModel]) -> list[str]:
     """The keys that a map of this schema may have, as they are written."""
     return [field.alias or name for name, field in model.model_fields.items()]
@@ -49,24 +55,26 @@ def allowed_keys(model: type[BaseModel]) -> list[str]:
 def _problem(details: ErrorDetails, document: Document, base: Path, model: type[BaseModel]) -> Problem:
     inner = tuple(details["loc"])
     path = _as_written((*base, *inner), document)
-    where = ".".join(str(part) for part in path) or "the document"
+    where = written(path)
     match details["type"]:
         case "extra_forbidden":
-            parent = ".".join(str(part) for part in path[:-1]) or "the document"
             hint = did_you_mean(str(path[-1]), _keys_at(model, inner[:-1]))
             return Problem(
                 document.source,
                 document.locate(path, key=True),
-                f"unknown key {shown(path[-1])} in {parent}",
+                f"unknown key {shown(path[-1])} in {written(path[:-1])}",
                 hint,
             )
         case "missing":
             place = document.locate(path[:-1], key=True)
             return Problem(document.source, place, f"{where} is missing", f"add {path[-1]}: …")
         case "value_error":
-            return Problem(document.source, document.locate(path), f"{where}: {details['ctx']['error']}")
+            found = f", found {shown(details['input'])}" if isinstance(details["input"], str) else ""
+            return Problem(
+                document.source, document.locate(path), f"{where}: {details['ctx']['error']}{found}"
+            )
     message = f"{where}: expected {_expectation(details)}, found {shown(details['input'])}"
-    return Problem(document.source, document.locate(path), message)
+    return Problem(document.source, document.locate(path), message, _quotes(details))
 
 
 def _as_written(path: Path, document: Document) -> Path:
@@ -113,9 +121,9 @@ def did_you_mean(word: str, candidates: list[str]) -> str:
 def shown(value: Any) -> str:
     """A found value for a message, on one line and bounded."""
     if isinstance(value, dict):
-        return "a map"
+        return "a map" if value else "an empty map"
     if isinstance(value, list):
-        return "a list"
+        return "a list" if value else "an empty list"
     if value is None:
         return "nothing (null)"
     if isinstance(value, bool):
@@ -142,6 +150,17 @@ _EXPECTATIONS = {
     "list_type": "a list",
     "tuple_type": "a list",
 }
+
+
+def _quotes(details: ErrorDetails) -> str:
+    """A hint where only quotes are missing, or too many."""
+    kind, found = details["type"], details["input"]
+    if kind == "string_type" and isinstance(found, bool | int | float):
+        return "put it in quotes"
+    is_number = isinstance(found, str) and found.isdecimal()
+    if (kind == "int_type" and is_number) or (kind == "bool_type" and found in ("true", "false")):
+        return "write it without quotes"
+    return ""
 
 
 def _expectation(details: ErrorDetails) -> str:

@@ -5,10 +5,12 @@
     version: 1
     exitCode: what the command exits with
     policies: {count, hash}
-    summary: {objects, passed, refused, warned, audited, undecided, unmatched, exempt, wouldBeChanged, skipped, errors, warnings}
+    summary: {objects, passed, refused, warned, audited, undecided, unmatched, exempt, wouldBeChanged, skipped, errors, warnings};
+      an object that is refused by one rule and warned of by another counts in both
     objects: list of
       file, line, column, origin (the chart's template, "" if none), apiVersion, kind, namespace, name
-      verdict: refused | undecided | warned | audited | passed | unmatched (no policy applies) | exempt, the worst that holds
+      verdicts: list of refused, undecided, warned, audited, the worst first;
+        or one of passed, unmatched (no policy applies), exempt
       exempt: why no rule looked at it, "" else
       results: list of
         policy, rule, result (pass | fail | skip | error), mode (enforce | warn | audit),
@@ -118,7 +120,7 @@ def _object(each: ObjectResult) -> dict[str, Any]:
     return {
         **_place(each.place),
         **_identity(each.identity),
-        "verdict": each.verdict.value,
+        "verdicts": [verdict.value for verdict in each.verdicts],
         "exempt": each.exempt,
         "results": [_result(result) for result in each.results],
         "changes": [_change(change) for change in each.changes],

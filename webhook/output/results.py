@@ -23,7 +23,7 @@ LONGEST_TEXT = 1000
 
 
 class Verdict(StrEnum):
-    """What comes of one object, the worst first; each object has one."""
+    """What comes of one object, the worst first; of the first four, several may hold."""
 
     REFUSED = "refused"
     UNDECIDED = "undecided"
@@ -113,11 +113,16 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class ObjectResult:
-    """What a check says of one object."""
+    """What a check says of one object.
+
+    Attributes:
+        verdicts: at least one, the worst first.
+        exempt: why no rule looked at it, "" else.
+    """
 
     place: Place
     identity: Identity
-    verdict: Verdict
+    verdicts: tuple[Verdict, ...]
     exempt: str
     results: tuple[RuleResult, ...]
     changes: tuple[FieldChange, ...]
@@ -153,7 +158,7 @@ class CheckResult:
 
     def count(self, verdict: Verdict) -> int:
         """How many objects have this verdict."""
-        return sum(each.verdict is verdict for each in self.objects)
+        return sum(verdict in each.verdicts for each in self.objects)
 
     @property
     def errors(self) -> Iterator[RuleResult]:
@@ -195,7 +200,7 @@ def object_result(outcome: Outcome, document: Document, base: Path, languages: S
     return ObjectResult(
         place_of(document, base),
         _identity((api_version, request.kind, request.namespace, request.shown_name)),
-        _verdict(outcome, results),
+        _verdicts(outcome, results),
         plain(outcome.exempt),
         results,
         tuple(_changes(outcome)),
@@ -234,15 +239,15 @@ def _result(
     )
 
 
-def _verdict(outcome: Outcome, results: Sequence[RuleResult]) -> Verdict:
+def _verdicts(outcome: Outcome, results: Sequence[RuleResult]) -> tuple[Verdict, ...]:
     if outcome.exempt:
-        return Verdict.EXEMPT
+        return (Verdict.EXEMPT,)
     if not results:
-        return Verdict.UNMATCHED
+        return (Verdict.UNMATCHED,)
     found = {VERDICT_OF.get(each.action) for each in results if each.result is Result.FAIL}
     if any(each.result is Result.ERROR for each in results):
         found.add(Verdict.UNDECIDED)
-    return next((verdict for verdict in Verdict if verdict in found), Verdict.PASSED)
+    return tuple(verdict for verdict in Verdict if verdict in found) or (Verdict.PASSED,)
 
 
 def _changes(outcome: Outcome) -> Iterator[FieldChange]:

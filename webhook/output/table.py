@@ -19,7 +19,7 @@ MOST_NAMED = 5
 
 NAMESPACED = frozenset({"PersistentVolumeClaim", "ResourceClaim", "ResourceClaimTemplate", "ResourceQuota"})
 
-RED, GREEN, YELLOW, CYAN = "31", "32", "33", "36"
+RED, GREEN, YELLOW, CYAN, PLAIN = "31", "32", "33", "36", "39"
 COLOUR_OF = {
     Verdict.REFUSED: RED,
     Verdict.UNDECIDED: YELLOW,
@@ -61,7 +61,7 @@ def _leave(text: str, _colour: str) -> str:
 def _object(each: ObjectResult, paint: Paint) -> Iterator[str]:
     place = each.place
     origin = f" (from {place.origin})" if place.origin else ""
-    yield f"{place.file}:{place.line}{origin} {_name(each.identity)}: {_verdict(each, paint)}"
+    yield f"{place.file}:{place.line}{origin} {_name(each.identity)}: {_verdicts(each, paint)}"
     for result in each.results:
         if result.result is Result.FAIL:
             yield from _violation(result, *ACTION_TEXT[result.action], paint)
@@ -78,9 +78,11 @@ def _name(identity: Identity) -> str:
     return f"{identity.kind} {identity.namespace}/{name}" if identity.namespace else f"{identity.kind} {name}"
 
 
-def _verdict(each: ObjectResult, paint: Paint) -> str:
-    text = VERDICT_TEXT.get(each.verdict, each.verdict.value)
-    parts = [paint(text, COLOUR_OF[each.verdict]) if each.verdict in COLOUR_OF else text]
+def _verdicts(each: ObjectResult, paint: Paint) -> str:
+    parts = [
+        paint(VERDICT_TEXT.get(verdict, verdict.value), COLOUR_OF.get(verdict, PLAIN))
+        for verdict in each.verdicts
+    ]
     if each.exempt:
         parts[0] += f" ({each.exempt})"
     if each.would_be_changed:

@@ -9,7 +9,7 @@ import orjson
 from pydantic import ValidationError
 
 from webhook.documents import Document, Path, Problem, read_documents
-from webhook.documents.schema import Schema, allowed_keys, did_you_mean, problems_of, shown
+from webhook.documents.schema import Schema, allowed_keys, did_you_mean, problems_of, shown, written
 from webhook.expressions import Condition, ExpressionError, compile_condition
 from webhook.facts import AcceleratorPool
 from webhook.kube.accelerators import Catalogue, shipped_catalogue
@@ -326,7 +326,7 @@ def _conditions(
                 problems,
                 draft.document,
                 path,
-                f"{'.'.join(map(str, path))}: {error.message} ({where})",
+                f"{written(path)}: {error.message} ({where})",
                 error.hint,
             )
 

@@ -9,10 +9,17 @@ from webhook.documents.schema import shown
 from webhook.facts import Facts
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.api_defaults import with_defaults
-from webhook.kube.field_path import mapping_at
+from webhook.kube.field_path import format_field, mapping_at
+from webhook.kube.plain_text import plain
+from webhook.kube.pod import containers
+from webhook.kube.quantity import QuantityError, parse_quantity
 
 RESOURCES = {("v1", "Pod"): "pods", ("v1", "PersistentVolumeClaim"): "persistentvolumeclaims"}
 OBJECT_HINT = "a manifest starts with apiVersion and kind"
+QUANTITY_HINT = "write a number, or one with a suffix, as in 8, 500m or 64Gi"
+
+LONGEST_MESSAGE = 1000
+"""Characters; a field path of a manifest may hold any text."""
 
 
 class Manifest(NamedTuple):
@@ -48,9 +55,12 @@ def manifests_in(document: Document) -> Iterator[Manifest]:
         yield Manifest(document, base, value)
 
 
-def strays_in(document: Document) -> Iterator[Problem]:
-    """What is no object where one must stand: the document itself, or an item of its List."""
+def problems_in(document: Document) -> Iterator[Problem]:
+    """What is no object where one must stand, and what is no quantity in a pod or claim."""
     yield from _strays(document, (), document.value)
+    for manifest in manifests_in(document):
+        if _resource_of(manifest.value):
+            yield from _no_quantities(manifest)
 
 
 def request_for(thing: Mapping[str, Any], caller: Caller) -> AdmissionRequest | None:
@@ -60,10 +70,10 @@ def request_for(thing: Mapping[str, Any], caller: Caller) -> AdmissionRequest | 
         thing: the object, read-only.
         caller: who sends it.
     """
-    kind = str(thing.get("kind"))
-    resource = RESOURCES.get((str(thing.get("apiVersion")), kind))
+    resource = _resource_of(thing)
     if resource is None:
         return None
+    kind = str(thing["kind"])
     metadata = mapping_at(thing, ("metadata",))
     namespace = _text(metadata.get("namespace")) or caller.namespace
     name = _text(metadata.get("name"))
@@ -100,6 +110,34 @@ def facts_in(documents: Iterable[Document], pod_security_default: str | None) ->
     """
     values = (document.value for document in documents)
     return Facts.from_objects((value for value in values if isinstance(value, dict)), pod_security_default)
+
+
+def _resource_of(thing: Mapping[str, Any]) -> str | None:
+    return RESOURCES.get((str(thing.get("apiVersion")), str(thing.get("kind"))))
+
+
+def _no_quantities(manifest: Manifest) -> Iterator[Problem]:
+    """Rules cannot count these, and Kubernetes refuses the object."""
+    document, base, thing = manifest
+    for path in _resource_lists(thing):
+        for name, amount in mapping_at(thing, path).items():
+            try:
+                parse_quantity(0 if amount is None else amount)
+            except QuantityError:
+                place = document.locate((*base, *path, name))
+                message = f"{format_field(thing, (*path, name))}: expected a quantity, found {shown(amount)}"
+                yield Problem(document.source, place, plain(message, LONGEST_MESSAGE), QUANTITY_HINT)
+
+
+def _resource_lists(thing: Mapping[str, Any]) -> Iterator[Path]:
+    """The maps from resources to amounts in a pod, or in a claim."""
+    owners: list[Path] = [("spec",)]
+    if thing.get("kind") == "Pod":
+        owners.extend(container.path for container in containers(thing))
+        yield "spec", "overhead"
+    for owner in owners:
+        yield *owner, "resources", "requests"
+        yield *owner, "resources", "limits"
 
 
 def _text(value: Any) -> str:

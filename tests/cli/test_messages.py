@@ -1,0 +1,226 @@
+"""Whole outputs for faulty input, as users see them: each file in golden/ is what one command line prints.
+
+`PODGATE_UPDATE_GOLDEN=1 pytest tests/cli/test_messages.py` writes them anew; read the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from webhook.cli.main import podgate
+
+GOLDEN = Path(__file__).parent / "golden"
+HASH = re.compile(r"\b[0-9a-f]{12}\b")
+
+POLICY = """\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicy
+metadata:
+  name: gpu-limits
+spec:
+  mode: enforce
+  match:
+    accelerators:
+      vendors: [nvidia]
+  rules:
+  - name: cap
+    limitAcceleratorCount:
+      perPod:
+        max: 8
+"""
+SETTER = """\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicy
+metadata:
+  name: training-priority
+spec:
+  match:
+    workloads: [training]
+  rules:
+  - name: priority
+    setPriorityClass:
+      class: ai-train-high
+"""
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: trainer
+  namespace: vision
+spec:
+  containers:
+  - name: main
+    image: registry.local/trainer
+    resources:
+      limits:
+        nvidia.com/gpu: 16
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One command line in a folder of its own.
+
+    Attributes:
+        files: what is in the folder, by path; a path that ends in / is an empty folder.
+    """
+
+    command: str
+    files: dict[str, str] = field(default_factory=dict)
+    stdin: str = ""
+
+
+def lint(policy: str, **more: str) -> Case:
+    return Case("lint policies", {"policies/a.yaml": policy, **more})
+
+
+def edited(old: str, new: str, *, of: str = POLICY) -> str:
+    assert old in of
+    return of.replace(old, new)
+
+
+def check(manifest: str, options: str = "", **more: str) -> Case:
+    files = {"policies/gpu-limits.yaml": POLICY, "pod.yaml": manifest, **more}
+    return Case(f"check pod.yaml --policies policies {options}".strip(), files)
+
+
+CASES = {
+    "lint-rule-type-typo": lint(edited("limitAcceleratorCount", "limitAcceleratorsCount")),
+    "lint-parameter-typo": lint(edited("perPod", "perPods")),
+    "lint-nested-parameter-typo": lint(edited("max: 8", "maximum: 8")),
+    "lint-key-typo": lint(edited("  mode: enforce", "  mod: enforce")),
+    "lint-match-typo": lint(edited("vendors:", "vendor:")),
+    "lint-value-typo": lint(edited("mode: enforce", "mode: enforced")),
+    "lint-wrong-type": lint(edited("max: 8", 'max: "8"')),
+    "lint-list-for-map": lint(edited("perPod:\n        max: 8", "perPod: [8]")),
+    "lint-missing-kind": lint(edited("kind: PodPolicy\n", "")),
+    "lint-wrong-kind": lint(edited("kind: PodPolicy", "kind: PodPolicies")),
+    "lint-wrong-version": lint(edited("v1alpha1", "v1")),
+    "lint-missing-name": lint(edited("- name: cap\n    limit", "- limit")),
+    "lint-bad-name": lint(edited("name: gpu-limits", "name: GPU_limits")),
+    "lint-empty-match": lint(edited("match:\n    accelerators:\n      vendors: [nvidia]", "match: {}")),
+    "lint-missing-match": lint(edited("  match:\n    accelerators:\n      vendors: [nvidia]\n", "")),
+    "lint-no-rules": lint(POLICY.partition("  rules:")[0] + "  rules: []\n"),
+    "lint-unknown-pool": lint(
+        edited("accelerators:\n      vendors: [nvidia]", "pools: [h100-ibb]"),
+        **{
+            "policies/pools.yaml": """\
+apiVersion: podgate.dev/v1alpha1
+kind: AcceleratorPool
+metadata:
+  name: h100-ib
+spec:
+  resourceNames: [nvidia.com/gpu]
+  nodeLabels:
+    gpu: h100
+"""
+        },
+    ),
+    "lint-cel-error": lint(
+        edited(
+            "    accelerators:\n      vendors: [nvidia]",
+            "    matchConditions:\n    - name: big\n      expression: acceleratorCount(nvidia) >= 4",
+        )
+    ),
+    "lint-cel-syntax": lint(
+        edited(
+            "    accelerators:\n      vendors: [nvidia]",
+            "    matchConditions:\n    - name: big\n      expression: workload.accelerators >= ",
+        )
+    ),
+    "lint-selector-error": lint(
+        edited(
+            "    accelerators:\n      vendors: [nvidia]",
+            "    objectSelector:\n      matchExpressions:\n      - key: app\n        operator: Inn\n        values: [a]",
+        )
+    ),
+    "lint-duplicate-key": lint(edited("  mode: enforce\n", "  mode: enforce\n  mode: audit\n")),
+    "lint-tab": lint(edited("  mode: enforce", "\tmode: enforce")),
+    "lint-yaml-trap": lint(edited("name: cap", "name: no")),
+    "lint-flow-map": lint(edited("perPod:\n        max: 8", "perPod: {max: 8}")),
+    "lint-two-rule-types": lint(
+        edited("        max: 8\n", "        max: 8\n    setPriorityClass:\n      class: a\n")
+    ),
+    "lint-two-policies-of-one-name": lint(POLICY, **{"policies/b.yaml": POLICY}),
+    "lint-two-rules-of-one-name": lint(
+        POLICY + "  - name: cap\n    limitAcceleratorCount:\n      perContainer:\n        max: 4\n"
+    ),
+    "lint-setter-on-update": lint(
+        edited("workloads: [training]", "workloads: [training]\n    operations: [CREATE, UPDATE]", of=SETTER)
+    ),
+    "lint-several-errors": lint(
+        edited("mode: enforce", "mode: enforced").replace("vendors", "vendor").replace("max: 8", "max: many")
+    ),
+    "lint-one-bad-of-two": lint(edited("perPod", "perPods"), **{"policies/b.yaml": SETTER}),
+    "lint-empty-folder": Case("lint policies", {"policies/": ""}),
+    "lint-missing-folder": Case("lint policies"),
+    "lint-no-argument": Case("lint"),
+    "lint-manifest-among-policies": lint(POLICY, **{"policies/pod.yaml": POD}),
+    "lint-good": lint(POLICY),
+    "check-refused": check(POD),
+    "check-no-manifest-in-folder": Case(
+        "check manifests --policies policies", {"policies/a.yaml": POLICY, "manifests/README.md": "# none\n"}
+    ),
+    "check-missing-file": Case("check pods.yaml --policies policies", {"policies/a.yaml": POLICY}),
+    "check-unparsable-among-good": check(f"{POD}---\nkind: Pod\nmetadata: [name: a\n---\n{POD}"),
+    "check-helm-template": check(edited("name: trainer", "name: {{ .Release.Name }}", of=POD)),
+    "check-duplicate-key": check(edited("    resources:\n", "    resources: {}\n    resources:\n", of=POD)),
+    "check-bad-quantity": check(edited("16", "sixteen", of=POD)),
+    "check-yaml-trap": check(edited("name: trainer", "name: trainer\n  labels:\n    debug: on", of=POD)),
+    "check-no-object": check(f"- a\n- b\n---\nname: x\n---\n{POD}"),
+    "check-stray-list-item": check("apiVersion: v1\nkind: List\nitems:\n- trainer\n"),
+    "check-other-kinds": check("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n"),
+    "check-broken-facts": check(POD, "--facts facts", **{"facts/classes.yaml": "kind: [PriorityClass\n"}),
+    "check-facts-that-are-none": check(POD, "--facts facts", **{"facts/classes.yaml": "- a\n"}),
+    "check-lacks-facts": check(
+        POD, **{"policies/b.yaml": edited("workloads: [training]", "workspaces: [research]", of=SETTER)}
+    ),
+    "check-broken-policy": check(POD, **{"policies/b.yaml": edited("class:", "clas:", of=SETTER)}),
+    "check-unknown-format": check(POD, "-o xml"),
+    "check-two-formats-for-stdout": check(POD, "-o table -o json"),
+    "check-format-without-file": check(POD, "-o json="),
+    "check-unwritable-file": check(POD, "-o json=reports/today.json"),
+    "check-unknown-language": check(POD, "--languages en,fr"),
+    "check-unknown-option": check(POD, "--fact facts"),
+    "check-unknown-choice": check(POD, "--fail-on error"),
+    "check-no-policies": Case("check pod.yaml", {"pod.yaml": POD}),
+    "check-nothing-matched": check("apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n", "--require-match"),
+    "command-typo": Case("chekc pod.yaml"),
+}
+
+
+def transcript(case: Case, folder: Path) -> str:
+    """The command line and all that it says."""
+    for name, content in case.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith("/"):
+            path.mkdir()
+        else:
+            path.write_text(content, encoding="utf-8")
+    result = CliRunner().invoke(podgate, case.command.split(), prog_name="podgate", input=case.stdin)
+    text = (
+        f"$ podgate {case.command}\n"
+        f"--- stdout\n{result.stdout}--- stderr\n{result.stderr}--- exit code {result.exit_code}\n"
+    )
+    return HASH.sub("<hash>", text)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_user_reads(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    golden = GOLDEN / f"{name}.txt"
+    said = transcript(CASES[name], tmp_path)
+    if os.environ.get("PODGATE_UPDATE_GOLDEN"):
+        golden.write_text(said, encoding="utf-8")
+    assert said == golden.read_text(encoding="utf-8")
+
+
+def test_every_golden_file_has_its_case() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(CASES)
