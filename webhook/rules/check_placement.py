@@ -189,7 +189,8 @@ def _nowhere(subject: Subject, asked: str) -> Iterator[Finding]:
 
 def _asking(subject: Subject) -> Path:
     """Where the pod's placement is said, for a finding about all of it."""
-    return NODE_SELECTOR if value_at(subject.object, NODE_SELECTOR) else TERMS
+    said = (place for place in (NODE_SELECTOR, TERMS) if value_at(subject.object, place))
+    return next(said, ("spec",))
 
 
 def _could_take(pod: Mapping[str, Any], counts: Mapping[str, int], node: NodeGroup) -> bool:
