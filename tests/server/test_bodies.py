@@ -96,8 +96,8 @@ def test_unfinished_bodies_together_stay_below_64_mib(start: Callable[..., Runni
         held[-1].sendall(b"x" * (MAX_BODY - 6 * MIB))
         assert held[-1].recv(12) == b"HTTP/1.1 400"
     finally:
-        for connection in held:
-            connection.close()
+        for one in held:
+            one.close()
     assert "Traceback" not in gateway.log()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,6 +40,10 @@ class Load:
         self._over.set()
         for thread in self._threads:
             thread.join(5)
+
+    def has_come_to(self, answer: str) -> bool:
+        """Whether the last answer was this one."""
+        return self.answers[-1:] == [answer]
 
     def _call(self, kept: bool) -> None:
         client = self.gateway.client()
@@ -81,7 +86,7 @@ def test_policies_change_under_load(folder: Path, start: Callable[..., Running])
     with Load(gateway) as load:
         for number in range(1, 8):
             config_map(policies, {"a.yaml": str(number), "b.yaml": str(number)})
-            eventually(lambda expected=f"{number}+{number}": load.answers[-1:] == [expected])
+            eventually(partial(load.has_come_to, f"{number}+{number}"))
     assert load.failures == []
     assert set(load.answers) == {f"{number}+{number}" for number in range(8)}
     assert gateway.metric(POLICY_RELOADS + '{result="success"}') == 7

@@ -94,11 +94,19 @@ def _walk(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator[Path]:
     if identity in above:
         return
     for entry in _entries(folder):
-        if entry.is_dir():
-            if entry.name != PREREQUISITES:
-                yield from _walk(Path(entry.path), above | {identity})
-        elif entry.is_file() and _is_wanted(entry.name):
+        mode = _mode(entry)
+        if stat.S_ISDIR(mode) and entry.name != PREREQUISITES:
+            yield from _walk(Path(entry.path), above | {identity})
+        elif stat.S_ISREG(mode) and _is_wanted(entry.name):
             yield Path(entry.path)
+
+
+def _mode(entry: os.DirEntry[str]) -> int:
+    """What a name leads to; 0 for a link that leads nowhere or to itself."""
+    try:
+        return entry.stat().st_mode
+    except OSError:
+        return 0
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

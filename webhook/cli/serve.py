@@ -16,6 +16,7 @@ import click
 
 import certs
 from webhook.cli.folders import fingerprint, read_folders
+from webhook.cli.inputs import read_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,14 +171,16 @@ def _read_facts(paths: Sequence[Path]) -> tuple[Facts, tuple[Problem, ...]]:
     from webhook.documents import read_documents  # noqa: PLC0415
     from webhook.facts import Facts  # noqa: PLC0415
 
-    readings = [read_documents(data, source, strict=False) for source, data in read_folders(paths)]
+    inputs = read_inputs(map(str, paths))
+    readings = [read_documents(data, source, strict=False) for source, data in inputs.files]
     objects = [
         document.value
         for reading in readings
         for document in reading.documents
         if isinstance(document.value, dict)
     ]
-    return Facts.from_objects(objects), tuple(problem for reading in readings for problem in reading.problems)
+    problems = (problem for reading in readings for problem in reading.problems)
+    return Facts.from_objects(objects), (*inputs.problems, *problems)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -79,7 +79,8 @@ class WaitingRoom:
         So neither can displace the other: strangers that say nothing cost the API server none of its idle
         connections, and idle connections held by anybody cost a newcomer no place.
         """
-        return next(iter(max(self._idle, self._busy, key=len)), None)
+        queue = self._idle if len(self._idle) > len(self._busy) else self._busy
+        return next(iter(queue), None)
 
     def leave(self) -> None:
         """Count a connection out."""

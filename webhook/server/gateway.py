@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import logging.config
+import os
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -104,6 +106,7 @@ class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "logger_class": GunicornLog,
             "control_socket_disable": True,
             "proc_name": "podgate",
+            "worker_exit": _leave_logs,
             "child_exit": self._forget_worker,
             "on_exit": self._remove_metrics,
         }
@@ -120,3 +123,12 @@ class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def _remove_metrics(self, _arbiter: Any) -> None:
         if self.settings.metrics_dir:
             shutil.rmtree(self.settings.metrics_dir, ignore_errors=True)
+
+
+def _leave_logs(_arbiter: Any, worker: Any) -> None:
+    """Forget a worker's log handlers, also those of libraries, while it can still do so.
+
+    The interpreter's end would do it when gevent's locks are gone, and print a traceback.
+    """
+    if worker.pid == os.getpid():
+        logging.config.dictConfig({"version": 1})
