@@ -115,7 +115,7 @@ undecided: 1 object, by gold/priority: cannot be evaluated: no facts about the c
   do: kubectl get namespace -o yaml > facts/namespace.yaml, and give --facts facts
 2 objects: 0 passed, 1 refused, 0 warned, 0 audited, 1 undecided, exempt: 1
 1 would be changed
-3 skipped: 1 without a kind, 2 apps/v1 Deployment
+3 skipped: 2 apps/v1 Deployment, 1 without a kind
 """
 
 EMPTY = """\
