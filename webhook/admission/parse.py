@@ -6,10 +6,23 @@ from typing import Any
 import orjson
 
 from webhook.kube.admission_request import AdmissionRequest
+from webhook.kube.field_path import list_at
 from webhook.kube.plain_text import plain
 
 API_VERSION = "admission.k8s.io/v1"
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+
+MOST_LEVELS = 254
+"""What orjson writes, though it reads 1,024; no kind of Kubernetes nests a tenth of it."""
+
+JSON_TYPES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+}
 
 
 class BadReviewError(ValueError):
@@ -30,42 +43,31 @@ def parse_review(body: bytes) -> AdmissionRequest:
         found = f"{plain(review.get('apiVersion'), 40)} {plain(review.get('kind'), 40)}"
         raise BadReviewError(f"expected {API_VERSION} AdmissionReview, found {found}")
     request = _object(review.get("request"), "request")
-    kind, resource = (
-        _object(request.get("kind"), "request.kind"),
-        _object(request.get("resource"), "request.resource"),
-    )
-    user = _mapping(request.get("userInfo"))
-    operation = _text(request, "operation")
+    kind = _object(request.get("kind"), "request.kind")
+    resource = _object(request.get("resource"), "request.resource")
+    user = _object(request.get("userInfo") or {}, "request.userInfo")
+    operation = _required(request, "request", "operation")
     if operation not in OPERATIONS:
         raise BadReviewError(
             f"request.operation: expected one of {', '.join(OPERATIONS)}, found {plain(operation, 40)}"
         )
     return AdmissionRequest(
-        uid=_text(request, "uid"),
-        group=str(kind.get("group") or ""),
-        version=str(kind.get("version") or ""),
-        kind=_text(kind, "kind"),
-        resource=_text(resource, "resource"),
-        subresource=str(request.get("subResource") or ""),
+        uid=_required(request, "request", "uid"),
+        group=_text(resource, "request.resource", "group"),
+        version=_text(kind, "request.kind", "version"),
+        kind=_required(kind, "request.kind", "kind"),
+        resource=_required(resource, "request.resource", "resource"),
+        subresource=_text(request, "request", "subResource"),
         operation=operation,
-        namespace=str(request.get("namespace") or ""),
-        name=str(request.get("name") or ""),
-        username=str(user.get("username") or ""),
-        groups=tuple(group for group in user.get("groups") or () if isinstance(group, str)),
+        namespace=_text(request, "request", "namespace"),
+        name=_text(request, "request", "name"),
+        username=_text(user, "request.userInfo", "username"),
+        groups=tuple(group for group in list_at(user, ("groups",)) if isinstance(group, str)),
         object=_optional(request, "object"),
         old_object=_optional(request, "oldObject"),
         dry_run=request.get("dryRun") is True,
         raw=_shown_to_expressions(request),
     )
-
-
-def uid_of(body: bytes) -> str:
-    """The uid of a call, if it can be read at all; "" else. For answers to calls that failed."""
-    try:
-        uid = _mapping(_mapping(_decode(body)).get("request")).get("uid")
-    except BadReviewError:
-        return ""
-    return plain(uid, 64) if isinstance(uid, str) else ""
 
 
 def _shown_to_expressions(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,21 +76,20 @@ def _shown_to_expressions(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decode(body: bytes) -> Any:
+    """The JSON value; what is read without recursion must also be safe to walk with it."""
     try:
-        return orjson.loads(body)
+        value = orjson.loads(body)
+        orjson.dumps(value)
     except orjson.JSONDecodeError as error:
         raise BadReviewError(f"the body is no JSON: {plain(error)}") from None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    except orjson.JSONEncodeError:
+        raise BadReviewError(f"the body is nested deeper than {MOST_LEVELS} levels") from None
+    return value
 
 
 def _object(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise BadReviewError(
-            f"{where}: expected an object, found {'nothing' if value is None else type(value).__name__}"
-        )
+        raise BadReviewError(f"{where}: expected an object, found {_type_of(value)}")
     return value
 
 
@@ -96,8 +97,22 @@ def _optional(request: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
     return None if request.get(key) is None else _object(request[key], f"request.{key}")
 
 
-def _text(part: Mapping[str, Any], key: str) -> str:
+def _text(part: Mapping[str, Any], where: str, key: str) -> str:
+    """A string, "" where it is absent or null."""
     value = part.get(key)
-    if not isinstance(value, str) or not value:
-        raise BadReviewError(f"{key}: expected a string that is not empty")
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadReviewError(f"{where}.{key}: expected a string, found {_type_of(value)}")
     return value
+
+
+def _required(part: Mapping[str, Any], where: str, key: str) -> str:
+    value = _text(part, where, key)
+    if not value:
+        raise BadReviewError(f"{where}.{key}: expected a string that is not empty")
+    return value
+
+
+def _type_of(value: Any) -> str:
+    return "nothing" if value is None else JSON_TYPES[type(value)]

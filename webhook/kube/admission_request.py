@@ -10,6 +10,7 @@ class AdmissionRequest:
     """One request, in the words of kubernetes/api:admission/v1/types.go.
 
     Attributes:
+        group: of the resource; the kind's differs for some subresources (`deployments/scale`, `pods/eviction`).
         object: the new object, read-only; None on DELETE.
         old_object: the stored object, read-only; None on CREATE.
         from_api_server: whether the object went through an API server's defaulting; False for files.
