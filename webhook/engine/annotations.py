@@ -2,15 +2,16 @@
 
 import hashlib
 from base64 import b32encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
 
 from webhook.kube.admission_request import AdmissionRequest
-from webhook.kube.draft import ENGINE, Change, Draft, Replace
+from webhook.kube.draft import ENGINE, Change, Draft, DraftError, Replace
 from webhook.kube.field_path import mapping_at
-from webhook.kube.managed_fields import owns
+from webhook.kube.managed_fields import is_client_written
 
 CHANGES = "podgate.dev/changes"
 POLICIES = "podgate.dev/policies"
@@ -23,6 +24,7 @@ MOST_BYTES = 8 * 1024
 
 DECISION_CHARACTERS = 8
 ANNOTATIONS = ("metadata", "annotations")
+LEFT_OUT = b'{"leftOut":%d}'
 OVERWRITE = Replace("always")
 
 
@@ -36,64 +38,77 @@ def decision_id(request: AdmissionRequest) -> str:
     return b32encode(digest.digest()).decode().lower()[:DECISION_CHARACTERS]
 
 
-def written_by_client(received: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those of our annotations that a client put onto the object, as managedFields shows."""
-    present = [name for name in NAMES if name in mapping_at(received, ANNOTATIONS)]
-    managed = mapping_at(received, ("metadata",)).get("managedFields")
-    return tuple(name for name in present if owns(managed, (*ANNOTATIONS, name)))
+def carried(thing: Mapping[str, Any], name: str) -> str:
+    """One of our annotations as an object carries it; "" where it has none, or a client wrote it, as managedFields shows."""
+    text = mapping_at(thing, ANNOTATIONS).get(name)
+    return text if isinstance(text, str) and not _is_forged(thing, name) else ""
 
 
 def remove_forged(draft: Draft) -> bool:
-    """Take away what a client wrote under our names; True if there was something.
+    """Take away what a client wrote under our names; True if there was something, in this pass or an earlier one.
 
     Then the object gets no record at all: a second pass could not tell the record from the forgery.
     """
-    forged = written_by_client(draft.original)
+    forged = [name for name in NAMES if _is_forged(draft.original, name)]
     for name in forged:
         draft.remove((*ANNOTATIONS, name), ENGINE)
     return bool(forged)
 
 
 def record(draft: Draft, changes: Iterable[Change], policies: str, decision: str) -> None:
-    """Write the three annotations; a second pass keeps the decision and appends its changes."""
-    present = mapping_at(draft.original, ANNOTATIONS)
-    earlier = _earlier(present.get(CHANGES))
+    """Write the three annotations; a second pass keeps the decision and appends its changes.
+
+    An object whose annotations are no map is refused by every API server and gets none.
+    """
+    earlier = _earlier(mapping_at(draft.original, ANNOTATIONS).get(CHANGES))
     text = _bounded([*earlier, *map(_entry, changes)])
-    draft.set((*ANNOTATIONS, CHANGES), text, ENGINE, OVERWRITE)
-    draft.set((*ANNOTATIONS, POLICIES), policies, ENGINE, OVERWRITE)
-    draft.set((*ANNOTATIONS, DECISION), decision, ENGINE)
+    with suppress(DraftError):
+        draft.set((*ANNOTATIONS, CHANGES), text, ENGINE, OVERWRITE)
+        draft.set((*ANNOTATIONS, POLICIES), policies, ENGINE, OVERWRITE)
+        draft.set((*ANNOTATIONS, DECISION), decision, ENGINE, OVERWRITE)
+
+
+def _is_forged(thing: Mapping[str, Any], name: str) -> bool:
+    return is_client_written(mapping_at(thing, ("metadata",)).get("managedFields"), name)
 
 
 def _digestible(thing: Any) -> bytes:
     """Bytes that are alike for alike objects; a file may hold numbers that JSON cannot."""
     try:
         return orjson.dumps(thing)
-    except TypeError:
+    except orjson.JSONEncodeError:
         return repr(thing).encode("utf-8", "replace")
 
 
-def _earlier(text: Any) -> list[Any]:
+def _earlier(text: Any) -> list[bytes]:
+    """The entries of an earlier pass."""
     if not isinstance(text, str) or len(text) > MOST_BYTES:
         return []
     try:
         found = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return list(map(orjson.dumps, found)) if isinstance(found, list) else []
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return []
-    return found if isinstance(found, list) else []
 
 
-def _entry(change: Change) -> dict[str, Any]:
+def _entry(change: Change) -> bytes:
     entry: dict[str, Any] = {"rule": change.rule, "path": change.field}
-    if "env" not in change.path:  # a value of the environment may be a secret
-        entry |= {"from": change.before, "to": change.after}
-    return entry
+    if "env" in change.path:  # a value of the environment may be a secret
+        return orjson.dumps(entry)
+    try:
+        return orjson.dumps(entry | {"from": change.before, "to": change.after})
+    except orjson.JSONEncodeError:  # a number of a file that JSON cannot hold
+        return orjson.dumps(entry)
 
 
-def _bounded(entries: list[Any]) -> str:
-    text = orjson.dumps(entries).decode()
-    left_out = 0
-    while len(text) > MOST_BYTES:
-        entries = entries[:-1]
-        left_out += 1
-        text = orjson.dumps([*entries, {"leftOut": left_out}]).decode()
-    return text
+def _bounded(entries: Sequence[bytes]) -> str:
+    """A JSON list of the first entries that fit, and how many were left out."""
+    room = MOST_BYTES - len(LEFT_OUT % len(entries)) - len("[]")
+    kept = 0
+    for entry in entries:
+        room -= len(entry) + len(",")
+        if room < 0:
+            break
+        kept += 1
+    missing = [LEFT_OUT % (len(entries) - kept)] if kept < len(entries) else []
+    return (b"[%b]" % b",".join([*entries[:kept], *missing])).decode()

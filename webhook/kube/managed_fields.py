@@ -12,6 +12,10 @@ below it was written as one, as an atomic list or map is.
 from collections.abc import Mapping
 from typing import Any
 
+from webhook.kube.field_path import mapping_at
+
+_ANNOTATIONS = ("fieldsV1", "f:metadata", "f:annotations")
+
 
 def owns(managed_fields: object, path: tuple[str, ...]) -> bool | None:
     """Whether some manager has an entry for a field, for something in it, or for the whole that it is in.
@@ -38,8 +42,13 @@ def owns(managed_fields: object, path: tuple[str, ...]) -> bool | None:
 
 
 def is_client_written(managed_fields: object, annotation_key: str) -> bool:
-    """Whether an entry has this annotation; False, too, where nobody can tell."""
-    return owns(managed_fields, ("metadata", "annotations", annotation_key)) is True
+    """Whether an entry names this annotation; False, too, where nobody can tell.
+
+    Annotations are written key by key: an empty `f:annotations` is a client that applied `annotations: {}`, and tells
+    nothing of the keys that came later.
+    """
+    entries = managed_fields if isinstance(managed_fields, list) else []
+    return any(f"f:{annotation_key}" in mapping_at(entry, _ANNOTATIONS) for entry in entries)
 
 
 def _entry_owns(entry: Any, keys: tuple[str, ...]) -> bool | None:
