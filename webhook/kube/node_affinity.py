@@ -17,8 +17,9 @@ TERMS: Path = (*REQUIRED, "nodeSelectorTerms")
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
-"""What the scheduler can parse as an int64, less the last few values below 2^63."""
+_INTEGER = re.compile(r"[+-]?0*[0-9]{1,19}\Z")
+_INT64 = range(-(2**63), 2**63)
+"""What Go's strconv.ParseInt reads in base 10, with 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def requirements_of(expressions: Any) -> tuple[Requirement, ...]:
     if not isinstance(expressions, list):
         return ()
     return tuple(
-        Requirement(e["key"], e["operator"], tuple(v for v in e.get("values") or () if isinstance(v, str)))
+        Requirement(e["key"], e["operator"], tuple(v for v in list_at(e, ("values",)) if isinstance(v, str)))
         for e in expressions
         if isinstance(e, Mapping) and isinstance(e.get("key"), str) and isinstance(e.get("operator"), str)
     )
@@ -212,7 +213,16 @@ def tolerates(toleration: Any, taint: Mapping[str, Any]) -> bool:
 
 def _compares(value: str | None, operator: str, bounds: tuple[str, ...]) -> bool:
     """Integers only, as the scheduler reads them; anything else meets nothing."""
-    if value is None or len(bounds) != 1 or not (_INTEGER.match(value) and _INTEGER.match(bounds[0])):
+    left = _integer(value)
+    right = _integer(bounds[0]) if len(bounds) == 1 else None
+    if left is None or right is None:
         return False
-    left, right = int(value), int(bounds[0])
     return left > right if operator == "Gt" else left < right
+
+
+def _integer(text: str | None) -> int | None:
+    if text is None or not _INTEGER.match(text):
+        return None
+    digits = text.lstrip("+-").lstrip("0") or "0"  # a long run of zeros is more than int() takes
+    number = -int(digits) if text.startswith("-") else int(digits)
+    return number if number in _INT64 else None
