@@ -7,7 +7,8 @@ from typing import Any
 from webhook.documents import Path
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_IDENTITY_KEYS = ("name", "key", "mountPath")
+_IDENTITY_KEYS = ("mountPath", "name", "key")
+"""What names an item of a list, the first that it has: one volume may be mounted in several places."""
 
 
 def value_at(value: Any, path: Path) -> Any:
@@ -35,7 +36,7 @@ def list_at(value: Any, path: Path) -> list[Any]:
 
 
 def identify(value: Any, path: Path) -> tuple[str | int, ...]:
-    """`path` with list indices replaced by the name (else key, mountPath) of the item, where it has one.
+    """`path` with list indices replaced by the mountPath (else name, key) of the item, where it has one.
 
     Two paths name one field exactly if they are identified alike, however the lists are ordered.
     """
