@@ -6,15 +6,17 @@ together or not at all; a validating answer has neither; no patch without an obj
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import orjson
 
 from webhook.engine import Action, Outcome, Report
+from webhook.engine.decide import decide, weakest_action
 from webhook.engine.texts import say
 from webhook.kube.field_path import format_field
 from webhook.kube.plain_text import plain
-from webhook.rules.base import Finding, Mode, Result
+from webhook.rules.base import Finding, Mode
 
 MOST_VIOLATIONS = 5
 """Violations shown in full; a reader mends the first ones first."""
@@ -46,9 +48,9 @@ def build_response(outcome: Outcome, languages: Sequence[str] = ("en",), *, muta
         response["patch"] = b64encode(orjson.dumps(outcome.patch)).decode()
     if not response["allowed"]:
         response["status"] = _status(outcome, languages)
-    warnings = list(_warnings(outcome, languages[0]))
+    warnings = list(islice(_warnings(outcome, languages[0]), MOST_WARNINGS))
     if warnings:
-        response["warnings"] = warnings[:MOST_WARNINGS]
+        response["warnings"] = warnings
     audit = _audit_annotations(outcome)
     if audit:
         response["auditAnnotations"] = audit
@@ -56,11 +58,12 @@ def build_response(outcome: Outcome, languages: Sequence[str] = ("en",), *, muta
 
 
 def _acted_on(outcome: Outcome, action: Action) -> Iterator[tuple[Report, Finding]]:
+    """The findings about which this is done; a finding may have a lower ceiling than others of its rule."""
     for report in outcome.reports:
-        if report.action is action:
-            for finding in report.findings:
-                if finding.result in (Result.FAIL, Result.ERROR):
-                    yield report, finding
+        for finding in report.findings:
+            own = decide(finding, report.rule.mode, report.rule.failure_policy)
+            if weakest_action(own, report.action) is action:
+                yield report, finding
 
 
 def _status(outcome: Outcome, languages: Sequence[str]) -> dict[str, Any]:

@@ -36,3 +36,8 @@ def worst_result(findings: tuple[Finding, ...]) -> Result:
 def worst_action(actions: list[Action]) -> Action:
     """The strongest of several actions."""
     return max(actions, key=list(Action).index, default=Action.NONE)
+
+
+def weakest_action(one: Action, other: Action) -> Action:
+    """The weaker of two actions."""
+    return min(one, other, key=list(Action).index)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from webhook.engine import annotations
-from webhook.engine.decide import decide, worst_action, worst_result
+from webhook.engine.decide import decide, weakest_action, worst_action, worst_result
 from webhook.engine.exempt import exemption
 from webhook.engine.lanes import Lanes, applies, run_mutations
 from webhook.engine.outcome import Action, Outcome, Report
@@ -17,7 +17,7 @@ from webhook.engine.put_back import put_back
 from webhook.facts import Facts, Unknown
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Change, Draft
-from webhook.kube.field_path import mapping_at, value_at
+from webhook.kube.field_path import value_at
 from webhook.policy import CompiledRule, PolicySet
 from webhook.policy.match import View
 from webhook.policy.policy_set import Candidate
@@ -69,7 +69,7 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
     forged = annotations.remove_forged(draft)
     run_mutations(gate.policy_set, lanes)
     changes = draft.changes()
-    decision = annotations.decision_id(request) if forged else _shown_decision(request)
+    decision = _shown_decision(request)
     if changes and not forged:
         annotations.record(draft, changes, gate.policy_set.hash, decision)
     return Outcome(
@@ -182,8 +182,8 @@ def _verify(gate: Gate, lanes: Lanes, as_received: View) -> Iterator[Report]:
 
 
 def _policies_of(view: View) -> str:
-    """The hash of the set that changed the object, "" if none did."""
-    return str(mapping_at(view.subject.object, annotations.ANNOTATIONS).get(annotations.POLICIES) or "")
+    """The hash of the set that changed the object, "" if none did; a client that names one gets no grace for it."""
+    return annotations.carried(view.subject.object, annotations.POLICIES)
 
 
 def _unapplied(changes: Sequence[Change]) -> Iterator[Finding]:
@@ -237,12 +237,11 @@ def _known_findings(candidate: Candidate, compiled: CompiledRule, stored: View) 
 
 def _report(compiled: CompiledRule, findings: tuple[Finding, ...], most: Action = Action.DENY) -> Report:
     action = worst_action([decide(finding, compiled.mode, compiled.failure_policy) for finding in findings])
-    strongest = list(Action)
-    return Report(compiled, worst_result(findings), min(action, most, key=strongest.index), findings)
+    return Report(compiled, worst_result(findings), weakest_action(action, most), findings)
 
 
 def _shown_decision(request: AdmissionRequest) -> str:
     """The decision that the object carries from its mutating call, else this call's own."""
-    carried = mapping_at(request.object or {}, annotations.ANNOTATIONS).get(annotations.DECISION)
-    ours = isinstance(carried, str) and len(carried) == annotations.DECISION_CHARACTERS and carried.isalnum()
-    return str(carried) if ours else annotations.decision_id(request)
+    carried = annotations.carried(request.object or {}, annotations.DECISION)
+    ours = len(carried) == annotations.DECISION_CHARACTERS and carried.isalnum() and carried.isascii()
+    return carried if ours else annotations.decision_id(request)
