@@ -1,0 +1,1 @@
+"""The demonstration: workloads as an API server would send them to a gateway that runs as its own process."""
