@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from webhook.documents import Path
 from webhook.facts import PriorityClass, Unknown
-from webhook.kube.draft import ALWAYS, Replace, Written
+from webhook.kube.draft import ALWAYS, Draft, Replace, Written
 from webhook.kube.field_path import value_at
 from webhook.rules.base import Finding, MutatingRule, Subject, Texts, error, fail, skip, unknown
 from webhook.rules.parameters import ReplaceParameter
@@ -15,6 +15,8 @@ from webhook.rules.parameters import ReplaceParameter
 NAME: Path = ("spec", "priorityClassName")
 PRIORITY: Path = ("spec", "priority")
 PREEMPTION: Path = ("spec", "preemptionPolicy")
+SYSTEM = "system-"
+"""The prefix of Kubernetes' own classes (kubernetes/kubernetes:pkg/apis/scheduling/types.go, SystemPriorityClassPrefix)."""
 
 
 class SetPriorityClass(MutatingRule):
@@ -56,23 +58,34 @@ class SetPriorityClass(MutatingRule):
     class_: str = Field(alias="class", min_length=1)
     replace: ReplaceParameter = Replace()
 
+    @field_validator("class_")
+    @classmethod
+    def _of_the_site(cls, value: str) -> str:
+        if value.startswith(SYSTEM):
+            raise ValueError("system-* classes are for Kubernetes' own pods; expected a class of the site")
+        return value
+
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         """See `MutatingRule.mutate`."""
         present = value_at(subject.object, NAME)
-        if isinstance(present, str) and present.startswith("system-") and present != self.class_:
+        if isinstance(present, str) and present.startswith(SYSTEM):
             yield skip("kept", NAME, present=present)
             return
         wanted = subject.facts.priority_class(self.class_)
-        if wanted is None:
+        # Where an API server has filled in a number, a name alone would contradict it.
+        by_name_alone = isinstance(wanted, Unknown) and value_at(subject.object, PRIORITY) is None
+        writable = isinstance(wanted, PriorityClass) or by_name_alone
+        # What must not be written is only tried: a class that stays anyway is no error.
+        written = self._set_name(subject.draft if writable else subject.draft.fork(), subject, key)
+        if not written.holds:
+            yield skip("kept", NAME, present=present)
+        elif wanted is None:
             yield error("missing", NAME, wanted=self.class_)
-        elif isinstance(wanted, Unknown) and value_at(subject.object, PRIORITY) is not None:
-            # An API server has filled in a number that a new name would contradict.
-            yield unknown(wanted)
-        elif not self._set_name(subject, key).holds:
-            yield skip("kept", NAME, present=value_at(subject.object, NAME))
         elif isinstance(wanted, PriorityClass):
             subject.draft.set(PRIORITY, wanted.value, key, ALWAYS)
             subject.draft.set(PREEMPTION, wanted.preemption_policy, key, ALWAYS)
+        elif not writable and written is Written.WRITTEN:
+            yield unknown(wanted)
 
     def verify(self, subject: Subject) -> Iterator[Finding]:
         """A class without a number got in behind the Priority plugin's back."""
@@ -80,12 +93,13 @@ class SetPriorityClass(MutatingRule):
         if name and subject.request.from_api_server and value_at(subject.object, PRIORITY) is None:
             yield fail("numberless", PRIORITY, present=name)
 
-    def _set_name(self, subject: Subject, key: str) -> Written:
+    def _set_name(self, draft: Draft, subject: Subject, key: str) -> Written:
         default = subject.facts.default_priority_class()
-        return subject.draft.set(
+        return draft.set(
             NAME,
             self.class_,
             key,
-            self.replace,
+            # An empty name is none to the Priority plugin.
+            Replace(self.replace.when, ("", *self.replace.values)),
             cluster_default=default.name if isinstance(default, PriorityClass) else None,
         )
