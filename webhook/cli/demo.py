@@ -135,8 +135,8 @@ def _stay(gateway: Gateway) -> None:
     """Say how to reach the gateway, and wait for Ctrl-C."""
     from webhook.demonstration.workloads import read_workloads  # noqa: PLC0415
 
-    print_text(_invitation(gateway, read_workloads()[0]))
     try:
+        print_text(_invitation(gateway, read_workloads()[0]))
         gateway.process.wait()
     except KeyboardInterrupt:
         click.echo("stopping")

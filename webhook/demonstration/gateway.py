@@ -117,7 +117,7 @@ def running_gateway(
         GatewayError: it did not start, or did not stop as it should.
     """
     _make_certificates(folder)
-    gateway = _start(folder, policies, facts, languages, port or _free_port())
+    gateway = _start(folder, policies, facts, languages, _port(port))
     try:
         _wait_until_live(gateway)
         yield gateway
@@ -157,9 +157,15 @@ def _make_certificates(folder: Path) -> None:
     certs.write_pairs(folder, ca=ca, serving=certs.serving_pair(ca, names=[HOST, "localhost"], now=now))
 
 
-def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
-        port: int = probe.getsockname()[1]
+def _port(wanted: int) -> int:
+    """The port, or a free one for 0; asked here because a gateway says it only after everything is loaded."""
+    try:
+        with socket.create_server((HOST, wanted)) as probe:
+            port: int = probe.getsockname()[1]
+    except OSError as error:
+        raise GatewayError(
+            f"{HOST}:{wanted}: {error.strerror}: choose another port, or leave it to us"
+        ) from error
     return port
 
 
