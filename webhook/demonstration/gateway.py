@@ -164,7 +164,7 @@ def _port(wanted: int) -> int:
             port: int = probe.getsockname()[1]
     except OSError as error:
         raise GatewayError(
-            f"{HOST}:{wanted}: {error.strerror}: choose another port, or leave it to us"
+            f"{HOST}:{wanted}: {os.strerror(error.errno or 0)}: choose another port, or leave it to us"
         ) from error
     return port
 
