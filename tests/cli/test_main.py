@@ -183,6 +183,32 @@ def test_a_terminal_without_unicode(tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
+STREAMS = {
+    "a full disk": (
+        "> /dev/full",
+        2,
+        "Error: stdout: No space left on device: the results could not be written\n",
+    ),
+    "stdout is closed": (">&-", 1, ""),
+    "stdin is closed": ("<&-", 2, "<stdin>: cannot be read: it is closed\n"),
+    "stdin cannot be read": ("< /proc/self/mem", 2, "<stdin>: cannot be read: Input/output error\n"),
+}
+
+
+@pytest.mark.parametrize("case", STREAMS)
+def test_streams_that_fail(case: str, tmp_path: Path) -> None:
+    redirection, code, error = STREAMS[case]
+    command = f'echo "$1" | "$0" check - --policies "$2" {redirection}'
+    done = subprocess.run(
+        ["/bin/sh", "-c", command, PODGATE, pods(1), policies(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (code, error)
+
+
 def test_a_command_is_imported_only_when_it_is_called_for() -> None:
     script = (
         "import sys\nfrom webhook.cli.main import main\n"

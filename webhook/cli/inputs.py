@@ -40,13 +40,27 @@ def read_inputs(paths: Iterable[str]) -> Inputs:
     problems: list[Problem] = []
     for path in paths:
         if path == STDIN:
-            files.append((STDIN_NAME, sys.stdin.buffer.read()))
-            continue
-        for file in _files(Path(path), problems):
-            data = _read(file, problems)
-            if data is not None:
-                files.append((_shown(file), data))
+            files.extend(_stdin(problems))
+        else:
+            files.extend(_below(Path(path), problems))
     return Inputs(tuple(files), tuple(problems))
+
+
+def _stdin(problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
+    if sys.stdin is None:
+        _say(problems, Path(STDIN_NAME), "cannot be read: it is closed")
+        return
+    try:
+        yield STDIN_NAME, sys.stdin.buffer.read()
+    except OSError as error:
+        _say(problems, Path(STDIN_NAME), _reason(error))
+
+
+def _below(path: Path, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
+    for file in _files(path, problems):
+        data = _read(file, problems)
+        if data is not None:
+            yield _shown(file), data
 
 
 def _files(path: Path, problems: list[Problem]) -> Iterator[Path]:

@@ -121,10 +121,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _flushed(code: int) -> int:
-    """The exit code, once nothing is left that the interpreter would try to write into a closed pipe at its end."""
+    """The exit code, once nothing is left that the interpreter would try in vain to write at its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
-        except BrokenPipeError:
+            if stream is not None:  # the shell may have closed it
+                stream.flush()
+        except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code

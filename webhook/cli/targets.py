@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 FORMATS = ("table", "json")
+NOT_WRITTEN = "the results could not be written"
 
 
 class OutputError(click.ClickException):
@@ -62,7 +63,8 @@ def check_targets(targets: Sequence[Target]) -> None:
 def wants_colour(*, no_color: bool) -> bool:
     """Whether stdout is a terminal whose user has nothing against colours (https://no-color.org)."""
     is_dumb = os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not (no_color or is_dumb or os.environ.get("NO_COLOR"))
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where the shell closed it
+    return is_terminal and not (no_color or is_dumb or os.environ.get("NO_COLOR"))
 
 
 def write_results(
@@ -86,9 +88,16 @@ def write_results(
 
 
 def print_text(text: str, *, err: bool = False) -> None:
-    """Print text; where the reader has gone away (`| head`), the rest is nobody's loss."""
-    with suppress(BrokenPipeError):
-        click.echo(text, nl=False, err=err, color=True)
+    """Print text; where the reader has gone away (`| head`), the rest is nobody's loss.
+
+    Raises:
+        OutputError: it cannot be written (`> /dev/full`).
+    """
+    try:
+        with suppress(BrokenPipeError):
+            click.echo(text, nl=False, err=err, color=True)
+    except OSError as error:
+        raise OutputError(f"{'stderr' if err else 'stdout'}: {error.strerror}: {NOT_WRITTEN}") from error
 
 
 def write_file(path: Path, text: str) -> None:
@@ -103,7 +112,7 @@ def write_file(path: Path, text: str) -> None:
         else:
             _replace(path.resolve(), text)
     except OSError as error:
-        raise OutputError(f"{path}: {error.strerror}: the results could not be written") from error
+        raise OutputError(f"{path}: {error.strerror}: {NOT_WRITTEN}") from error
 
 
 def _replace(path: Path, text: str) -> None:
