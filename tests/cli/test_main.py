@@ -191,7 +191,7 @@ STREAMS = {
     ),
     "stdout is closed": (">&-", 1, ""),
     "stdin is closed": ("<&-", 2, "<stdin>: cannot be read: it is closed\n"),
-    "stdin cannot be read": ("< /proc/self/mem", 2, "<stdin>: cannot be read: Input/output error\n"),
+    "stdin cannot be read": ("0> /dev/null", 2, "<stdin>: cannot be read: Bad file descriptor\n"),
 }
 
 
