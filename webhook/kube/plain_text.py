@@ -7,10 +7,11 @@ LONGEST_ARGUMENT: Final = 120
 """Characters of one value from an object inside a message: more than any name that Kubernetes accepts is seldom worth reading."""
 
 _UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
 )
-"""C0, C1 and line separators, which forge lines and terminal sequences; marks of direction, invisible characters and lone
-surrogates, which show a text as another one (Unicode TR36)."""
+"""C0, C1 and line separators, which forge lines and terminal sequences; marks of direction, invisible characters (tags
+included) and lone surrogates, which show a text as another one (Unicode TR36)."""
 
 
 def plain(value: object, most: int = LONGEST_ARGUMENT) -> str:
