@@ -419,7 +419,8 @@ def test_values_of_a_policy_are_never_written_to() -> None:
 
 
 def test_what_is_not_written_is_shared_with_the_original() -> None:
-    before = {"metadata": {"labels": {}}, "spec": {"containers": [{"name": "a"}, {"name": "b", "env": []}]}}
+    containers = [{"name": "a"}, {"name": "b", "env": []}]
+    before: dict[str, Any] = {"metadata": {"labels": {}}, "spec": {"containers": containers}}
     draft = Draft(before)
     draft.set(("spec", "containers", 0, "image"), "x", "p/r")
     now = draft.object
