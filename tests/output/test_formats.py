@@ -243,7 +243,11 @@ JSON = """\
             "en": "ask for fewer",
             "zh": "\\u8bf7\\u51cf\\u5c11\\u6570\\u91cf"
           },
-          "needs": ""
+          "needs": "",
+          "references": [
+            "https://wiki.example.com/gpu",
+            "#ai-platform"
+          ]
         }
       ],
       "changes": [

@@ -19,6 +19,7 @@
         field: the same in words, "" if nowhere in particular
         message, remediation: by language; {} for a pass
         needs: of an error, the kind of the facts that are missing, "" where no fact would help
+        references: the policy's link and contact
       changes: list of
         policy, rule, mode (below enforce the change is only shown), path
         from, to: null where absent; both are left out where they may be secrets (environment values)
@@ -145,6 +146,7 @@ def _result(result: RuleResult) -> dict[str, Any]:
         "message": dict(result.message),
         "remediation": dict(result.remediation),
         "needs": result.needs,
+        "references": list(result.references),
     }
 
 

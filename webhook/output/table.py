@@ -120,7 +120,7 @@ def _undecided(result: CheckResult, paint: Paint) -> Iterator[str]:
     """Once for each kind of fact that is missing."""
     for needs in sorted({error.needs for error in result.errors if error.needs}):
         errors = [error for error in result.errors if error.needs == needs]
-        objects = sum(any(each in errors for each in one.results) for one in result.objects)
+        objects = sum(any(each.needs == needs for each in one.results) for one in result.objects)
         rules = _listed(sorted({error.rule for error in errors}))
         reasons = _listed(sorted({next(iter(error.message.values())) for error in errors}))
         everywhere = " -A" if needs in NAMESPACED else ""
