@@ -82,7 +82,7 @@ class Languages(click.ParamType[tuple[str, ...]]):
     type=click.Choice(["CREATE", "UPDATE"]),
     default="CREATE",
     show_default=True,
-    help="Act as.",
+    help="What is done with the objects; on UPDATE, as if every field had changed.",
 )
 @click.option("--user", default="", metavar="NAME", help="Who sends the objects.")
 @click.option("--group", "groups", multiple=True, metavar="GROUP", help="A group of the user; repeatable.")
