@@ -7,6 +7,9 @@ from typing import Any
 from webhook.documents import Path
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_MAP = (dict, Mapping)
+"""What counts as a map: a dict by itself is found at once, an abstract class alone asks every time."""
+
 _IDENTITY_KEYS = ("mountPath", "name", "key")
 """What names an item of a list, the first that it has: one volume may be mounted in several places."""
 
@@ -15,7 +18,7 @@ def value_at(value: Any, path: Path) -> Any:
     """The value at `path`, or None where it, or a part on the way to it, is absent, null or of another type."""
     for segment in path:
         if isinstance(segment, str):
-            value = value.get(segment) if isinstance(value, Mapping) else None
+            value = value.get(segment) if isinstance(value, _MAP) else None
         else:
             value = value[segment] if isinstance(value, list) and segment < len(value) else None
         if value is None:
@@ -26,7 +29,7 @@ def value_at(value: Any, path: Path) -> Any:
 def mapping_at(value: Any, path: Path) -> Mapping[str, Any]:
     """The map at `path`; an empty one where there is none."""
     found = value_at(value, path)
-    return found if isinstance(found, Mapping) else {}
+    return found if found is not None and isinstance(found, _MAP) else {}
 
 
 def list_at(value: Any, path: Path) -> list[Any]:
@@ -42,13 +45,8 @@ def identify(value: Any, path: Path) -> tuple[str | int, ...]:
     """
     identity: list[str | int] = []
     for segment in path:
-        value = _child(value, segment)
-        name = (
-            next((value[k] for k in _IDENTITY_KEYS if isinstance(value.get(k), str)), None)
-            if (isinstance(segment, int) and isinstance(value, Mapping))
-            else None
-        )
-        identity.append(segment if name is None else f"[{name}]")
+        value = value_at(value, (segment,))
+        identity.append(_item_name(value, segment) if isinstance(segment, int) else segment)
     return tuple(identity)
 
 
@@ -65,5 +63,10 @@ def format_field(value: Any, path: Path) -> str:
     return text
 
 
-def _child(value: Any, segment: str | int) -> Any:
-    return value_at(value, (segment,))
+def _item_name(item: Any, index: int) -> str | int:
+    if isinstance(item, _MAP):
+        for key in _IDENTITY_KEYS:
+            name = item.get(key)
+            if isinstance(name, str):
+                return f"[{name}]"
+    return index
