@@ -7,9 +7,6 @@ from typing import Any
 from webhook.documents import Path
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_MAP = (dict, Mapping)
-"""What counts as a map: a dict by itself is found at once, an abstract class alone asks every time."""
-
 _IDENTITY_KEYS = ("mountPath", "name", "key")
 """What names an item of a list, the first that it has: one volume may be mounted in several places."""
 
@@ -18,9 +15,13 @@ def value_at(value: Any, path: Path) -> Any:
     """The value at `path`, or None where it, or a part on the way to it, is absent, null or of another type."""
     for segment in path:
         if isinstance(segment, str):
-            value = value.get(segment) if isinstance(value, _MAP) else None
+            if not (type(value) is dict or isinstance(value, Mapping)):
+                return None
+            value = value.get(segment)
+        elif isinstance(value, list) and segment < len(value):
+            value = value[segment]
         else:
-            value = value[segment] if isinstance(value, list) and segment < len(value) else None
+            return None
         if value is None:
             return None
     return value
@@ -29,7 +30,7 @@ def value_at(value: Any, path: Path) -> Any:
 def mapping_at(value: Any, path: Path) -> Mapping[str, Any]:
     """The map at `path`; an empty one where there is none."""
     found = value_at(value, path)
-    return found if found is not None and isinstance(found, _MAP) else {}
+    return found if type(found) is dict or isinstance(found, Mapping) else {}
 
 
 def list_at(value: Any, path: Path) -> list[Any]:
@@ -43,10 +44,13 @@ def identify(value: Any, path: Path) -> tuple[str | int, ...]:
 
     Two paths name one field exactly if they are identified alike, however the lists are ordered.
     """
-    identity: list[str | int] = []
-    for segment in path:
-        value = value_at(value, (segment,))
-        identity.append(_item_name(value, segment) if isinstance(segment, int) else segment)
+    identity = list(path)
+    done = 0
+    for depth, segment in enumerate(path):
+        if isinstance(segment, int):
+            value = value_at(value, path[done : depth + 1])
+            identity[depth] = _item_name(value, segment)
+            done = depth + 1
     return tuple(identity)
 
 
@@ -64,7 +68,7 @@ def format_field(value: Any, path: Path) -> str:
 
 
 def _item_name(item: Any, index: int) -> str | int:
-    if isinstance(item, _MAP):
+    if isinstance(item, Mapping):
         for key in _IDENTITY_KEYS:
             name = item.get(key)
             if isinstance(name, str):
