@@ -84,6 +84,7 @@ class Catalogue:
         self._layers = layers
         self._resource = lru_cache(_CACHED_NAMES)(self._find_resource)
         self._is_rdma = lru_cache(_CACHED_NAMES)(self._find_rdma)
+        self._node_label_vendors = lru_cache(_CACHED_NAMES)(self._find_node_label_vendors)
 
     @classmethod
     def from_value(cls, value: object) -> "Catalogue":
@@ -127,8 +128,8 @@ class Catalogue:
             key: The label's key.
             value: Its value; None asks for any value, as a selector with ``Exists`` does.
         """
-        marks = chain.from_iterable(layer.node_labels for layer in self._layers)
-        return frozenset(mark.vendor for mark in marks if mark.matches(key, value))
+        is_short = len(key) + len(value or "") <= MAX_NAME_LENGTH
+        return (self._node_label_vendors if is_short else self._find_node_label_vendors)(key, value)
 
     def taint_vendors(self, key: str) -> frozenset[str]:
         """The vendors whose nodes carry this taint; a device's own name is one by convention.
@@ -148,6 +149,10 @@ class Catalogue:
             # Countable either way, but a class that nobody has named may be only a NIC: no accelerator.
             return self.device_class(name.removeprefix(DEVICE_CLASS_PREFIX)) or _UNKNOWN_CLASS
         return found
+
+    def _find_node_label_vendors(self, key: str, value: str | None) -> frozenset[str]:
+        marks = chain.from_iterable(layer.node_labels for layer in self._layers)
+        return frozenset(mark.vendor for mark in marks if mark.matches(key, value))
 
     def _find_rdma(self, name: str) -> bool:
         return any(layer.rdma.find(name) for layer in self._layers)
