@@ -11,6 +11,7 @@ ACTIONS = {
     Mode.AUDIT: Action.RECORD,
     Mode.DISABLED: Action.NONE,
 }
+STRENGTH = {action: strength for strength, action in enumerate(Action)}
 WORST_FIRST = (Result.FAIL, Result.ERROR, Result.SKIP)
 
 
@@ -35,9 +36,9 @@ def worst_result(findings: tuple[Finding, ...]) -> Result:
 
 def worst_action(actions: list[Action]) -> Action:
     """The strongest of several actions."""
-    return max(actions, key=list(Action).index, default=Action.NONE)
+    return max(actions, key=STRENGTH.__getitem__, default=Action.NONE)
 
 
 def weakest_action(one: Action, other: Action) -> Action:
     """The weaker of two actions."""
-    return min(one, other, key=list(Action).index)
+    return min(one, other, key=STRENGTH.__getitem__)
