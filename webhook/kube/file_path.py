@@ -1,0 +1,33 @@
+"""Absolute paths of files inside a pod or on its node, compared by what they name and not by how they are written."""
+
+
+def path_parts(path: str) -> tuple[str, ...]:
+    """The names on the way from `/`, with `//`, `.` and `..` resolved; symbolic links are not known.
+
+    A path that does not begin with `/` is taken from there, as the kubelet takes a relative mount path
+    (kubernetes/kubernetes:pkg/kubelet/kubelet_pods.go, makeMounts).
+    """
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return tuple(parts)
+
+
+def is_at_or_below(path: str, directory: str) -> bool:
+    """Whether `path` names the directory or something in it: `/data/a` is below `/data`, `/database` is not."""
+    above = path_parts(directory)
+    return path_parts(path)[: len(above)] == above
+
+
+def absolute_path(path: str) -> str:
+    """The path itself.
+
+    Raises:
+        ValueError: it does not begin with `/`.
+    """
+    if not path.startswith("/"):
+        raise ValueError("expected an absolute path")
+    return path
