@@ -31,7 +31,7 @@ def entries(thing: Any) -> list[Json]:
 
 def client(*names: str) -> list[Json]:
     """managedFields of a client that wrote these annotations."""
-    written = {".": {}} | {f"f:{name}": {} for name in names}
+    written: Json = {".": {}} | {f"f:{name}": {} for name in names}
     return [{"manager": "kubectl", "fieldsV1": {"f:metadata": {"f:annotations": written}}}]
 
 

@@ -206,7 +206,7 @@ def _judge(gate: Gate, request: AdmissionRequest, as_received: View, audited: Vi
         view = as_received if candidate.policy.mode is Mode.ENFORCE else audited
         for compiled, findings in _findings(candidate, view):
             old = _known_findings(candidate, compiled, stored) if findings and stored is not None else ()
-            yield _report(compiled, tuple(finding for finding in findings if finding not in old))
+            yield _report(compiled, tuple(finding for finding in findings if _is_new(finding, old)))
 
 
 def _findings(candidate: Candidate, view: View) -> Iterator[tuple[CompiledRule, tuple[Finding, ...]]]:
@@ -233,6 +233,11 @@ def _same_spec(now: View, stored: View) -> bool:
 
 def _known_findings(candidate: Candidate, compiled: CompiledRule, stored: View) -> tuple[Finding, ...]:
     return next((findings for rule, findings in _findings(candidate, stored) if rule is compiled), ())
+
+
+def _is_new(finding: Finding, old: tuple[Finding, ...]) -> bool:
+    """Whether the update brought it; what nobody can judge is not cleared by having been so before."""
+    return finding not in old or (finding.result is Result.ERROR and not finding.path)
 
 
 def _report(compiled: CompiledRule, findings: tuple[Finding, ...], most: Action = Action.DENY) -> Report:

@@ -1,0 +1,147 @@
+from copy import deepcopy
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from tests.engine.gates import (
+    GPU,
+    Json,
+    container,
+    gate,
+    load,
+    pod,
+    policy,
+    request,
+    shipped_files,
+    training_pod,
+)
+from webhook.engine import mutate
+from webhook.kube.node_affinity import REQUIRED
+
+GATE = gate(load(*shipped_files()))
+OURS = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+OWN = {"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"}
+EXPRESSION = {"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true"]}
+
+
+def affinity(*terms: Any) -> Json:
+    return {
+        "nodeAffinity": {REQUIRED[-1]: {"nodeSelectorTerms": [{"matchExpressions": each} for each in terms]}}
+    }
+
+
+def stored(thing: Json) -> Json:
+    """The pod as it lies in the cluster after its creation through the gate."""
+    found: Json = deepcopy(dict(mutate(GATE, request(thing)).object or {}))
+    assert OURS in found["spec"]["tolerations"]
+    return found
+
+
+def update(new: Json, old: Any, **others: Any) -> list[Json]:
+    outcome = mutate(GATE, request(new, "UPDATE", old_object=old, **others))
+    assert outcome.reports == ()
+    assert jsonpatch.apply_patch(deepcopy(new), outcome.patch) == outcome.object
+    return outcome.patch
+
+
+def applied_again(old: Json, **spec: Any) -> Json:
+    """The stored pod with the lists of the client's own file."""
+    return {**old, "spec": {key: value for key, value in (old["spec"] | spec).items() if value is not None}}
+
+
+def test_what_was_dropped_comes_back() -> None:
+    old = stored(training_pod())
+    assert update(applied_again(old, tolerations=None, affinity=None), old) == [
+        {"op": "add", "path": "/spec/affinity", "value": affinity([EXPRESSION])},
+        {"op": "add", "path": "/spec/tolerations", "value": [OURS]},
+    ]
+
+
+def test_a_toleration_comes_back_beside_the_client_s_own() -> None:
+    old = stored(training_pod(tolerations=[OWN]))
+    assert update(applied_again(old, tolerations=[OWN]), old) == [
+        {"op": "add", "path": "/spec/tolerations/-", "value": OURS}
+    ]
+
+
+def test_a_requirement_comes_back_into_every_term() -> None:
+    own = affinity([{"key": "zone", "operator": "Exists"}], [{"key": "zone", "operator": "DoesNotExist"}])
+    old = stored(training_pod(affinity=own))
+    assert update(applied_again(old, affinity=own), old) == [
+        {
+            "op": "add",
+            "path": f"/spec/affinity/nodeAffinity/{REQUIRED[-1]}/nodeSelectorTerms/{index}/matchExpressions/-",
+            "value": EXPRESSION,
+        }
+        for index in (0, 1)
+    ]
+
+
+UNTOUCHED = training_pod(nodeName="n1")
+SHORT_LIVED = OURS | {"tolerationSeconds": 5}
+
+# the stored pod, what an update sends in its spec
+NOTHING: dict[str, tuple[Json, Json]] = {
+    "nothing of ours was stored": (UNTOUCHED, {}),
+    "a toleration that differs": (
+        applied_again(UNTOUCHED, tolerations=[SHORT_LIVED]), {"tolerations": [SHORT_LIVED]},
+    ),
+    "a toleration that differs was dropped": (
+        applied_again(UNTOUCHED, tolerations=[SHORT_LIVED]), {"tolerations": None},
+    ),
+    "a term with something besides": (
+        applied_again(UNTOUCHED, affinity=affinity([EXPRESSION, {"key": "zone", "operator": "Exists"}])),
+        {"affinity": None},
+    ),
+    "everything is still there": (stored(training_pod()), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "spec"), NOTHING.values(), ids=NOTHING)
+def test_nothing_else_comes_back(old: Json, spec: Json) -> None:
+    assert update(applied_again(old, **spec), old) == []
+
+
+def test_no_class_no_device_and_no_capability_is_written() -> None:
+    old = stored(training_pod())
+    plain = applied_again(
+        training_pod(priority=None, preemptionPolicy=None),
+        tolerations=old["spec"]["tolerations"],
+        affinity=old["spec"]["affinity"],
+    )
+    assert update(plain, old) == []
+
+
+@pytest.mark.parametrize(
+    "subresource", ["status", "resize", "ephemeralcontainers", "binding", "eviction", "exec"]
+)
+def test_subresources_are_never_written(subresource: str) -> None:
+    old = stored(training_pod())
+    dropped = applied_again(old, tolerations=None, affinity=None)
+    assert update(dropped, old, subresource=subresource) == []
+
+
+def test_other_kinds_are_never_written() -> None:
+    claim = {"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    chosen = {"metadata": {"name": "c"}, "spec": {"storageClassName": "ceph-block"}}
+    others = {"kind": "PersistentVolumeClaim", "resource": "persistentvolumeclaims"}
+    assert update(claim, chosen, **others) == []
+
+
+@pytest.mark.parametrize(
+    "old", [None, {}, {"spec": None}, {"spec": {"tolerations": "x", "affinity": []}}], ids=repr
+)
+def test_an_old_object_that_says_nothing(old: Any) -> None:
+    assert update(training_pod(), old) == []
+
+
+def test_what_only_an_audited_policy_would_add_does_not_come_back() -> None:
+    tolerate = {"setNodeAffinity": {"tolerations": [OURS]}}
+    old = pod(container(gpus=1), tolerations=[OURS])
+    dropped = pod(container(gpus=1))
+    for mode, back in (("audit", []), ("warn", []), ("enforce", [OURS])):
+        policies = load(policy("p", tolerate, mode=mode))
+        outcome = mutate(gate(policies), request(dropped, "UPDATE", old_object=old))
+        assert (outcome.object or {})["spec"].get("tolerations", []) == back
+        assert outcome.would_change == ()
