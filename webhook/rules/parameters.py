@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator
+from pydantic import AfterValidator, Field, PlainValidator
 
 from webhook.documents.schema import Schema
 from webhook.kube.draft import Replace
 from webhook.kube.node_affinity import Requirement
+from webhook.kube.quantity import Quantity, QuantityError, parse_quantity
 
 
 def _replace(value: Any) -> Replace:
@@ -21,6 +22,24 @@ def _replace(value: Any) -> Replace:
 
 ReplaceParameter = Annotated[Replace, PlainValidator(_replace)]
 """`replace:` of a setter, see `webhook.kube.draft.Replace`."""
+
+
+def _bytes(text: str) -> str:
+    amount = _parsed(text)
+    if amount <= 0 or not isinstance(amount, int):
+        raise ValueError("expected whole bytes above zero, such as 512Mi or 16Gi")
+    return text
+
+
+def _parsed(text: str) -> Quantity:
+    try:
+        return parse_quantity(text)
+    except QuantityError:
+        return 0
+
+
+BytesParameter = Annotated[str, AfterValidator(_bytes)]
+"""A quantity of whole bytes above zero, as it is written: to Kubernetes zero often means "without bound"."""
 
 
 class RequirementParameter(Schema):

@@ -1,0 +1,19 @@
+"""Where a pod's accelerators are, for the rules that write there."""
+
+from webhook.kube.devices import asked_devices
+from webhook.kube.pod import Container, containers
+from webhook.rules.base import Subject
+
+
+def holders(subject: Subject) -> tuple[Container, ...]:
+    """The containers that hold an accelerator, as they are now."""
+    paths = subject.workload.holders
+    return tuple(each for each in containers(subject.object) if each.path in paths) if paths else ()
+
+
+def devices_in(subject: Subject, holder: Container) -> int:
+    """How many accelerators one container holds; a share of one counts as one, and 0 means that it cannot be counted."""
+    if len(subject.workload.holders) == 1:  # also one that only an annotation gives its share of a device
+        return sum(subject.workload.accelerators.values())
+    alone = {"spec": {"containers": [holder.value]}}
+    return sum(asked_devices(alone, subject.received.catalogue).counts.values())
