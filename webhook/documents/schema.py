@@ -1,13 +1,16 @@
 """Strict schemas for podgate's own kinds, and their errors with a place in the file."""
 
+import re
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from webhook.documents import Document, Path, Problem
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 LONGEST_FOUND = 60
 """Characters of a found value that a message shows: enough to recognise it, short enough for one line."""
@@ -26,6 +29,14 @@ class Schema(BaseModel):
         regex_engine="rust-regex",
     )
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_null(cls, value: Any) -> Any:
+        """A key without a value says nothing; read as absent it would widen a match."""
+        if value is None:
+            raise PydanticCustomError("null", "a value")
+        return value
+
 
 def problems_of(
     error: ValidationError, document: Document, base: Path, model: type[BaseModel]
@@ -38,12 +49,20 @@ def problems_of(
         base: where in the document the validated value stands.
         model: the schema, for "did you mean".
     """
-    return [_problem(details, document, base, model) for details in error.errors(include_url=False)]
+    return [
+        _problem(details, document, base, model)
+        for details in error.errors(include_url=False)
+        if details["type"] != "too_short"
+        or not details["input"]  # else its entries are wrong, and each is said
+    ]
 
 
 def written(path: Path) -> str:
     """A path as a message names it: `spec.rules[0].name`."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    text = "".join(
+        f".{part}" if _PLAIN_KEY.match(str(part)) else f'["{part}"]' if isinstance(part, str) else f"[{part}]"
+        for part in path
+    )
     return text.removeprefix(".") or "the document"
 
 
@@ -53,7 +72,8 @@ def allowed_keys(model: type[BaseModel]) -> list[str]:
 
 
 def _problem(details: ErrorDetails, document: Document, base: Path, model: type[BaseModel]) -> Problem:
-    inner = tuple(details["loc"])
+    is_key = details["loc"][-1:] == ("[key]",)
+    inner = details["loc"][:-1] if is_key else details["loc"]
     path = _as_written((*base, *inner), document)
     where = written(path)
     match details["type"]:
@@ -69,12 +89,12 @@ def _problem(details: ErrorDetails, document: Document, base: Path, model: type[
             place = document.locate(path[:-1], key=True)
             return Problem(document.source, place, f"{where} is missing", f"add {path[-1]}: …")
         case "value_error":
+            fault = details["ctx"]["error"]
             found = f", found {shown(details['input'])}" if isinstance(details["input"], str) else ""
-            return Problem(
-                document.source, document.locate(path), f"{where}: {details['ctx']['error']}{found}"
-            )
+            place = document.locate((*path, *getattr(fault, "path", ())))
+            return Problem(document.source, place, f"{where}: {fault}{found}")
     message = f"{where}: expected {_expectation(details)}, found {shown(details['input'])}"
-    return Problem(document.source, document.locate(path), message, _quotes(details))
+    return Problem(document.source, document.locate(path, key=is_key), message, _remedy(details))
 
 
 def _as_written(path: Path, document: Document) -> Path:
@@ -93,14 +113,23 @@ def _as_written(path: Path, document: Document) -> Path:
 
 def _keys_at(model: type[BaseModel], path: Path) -> list[str]:
     """The keys of the map at a path inside a schema; none where it is no plain part of it."""
-    current: Any = model
+    annotation: Any = model
     for segment in path:
-        if isinstance(segment, str):
-            fields = {field.alias or name: field for name, field in current.model_fields.items()}
-            current = _model_in(fields[segment].annotation) if segment in fields else None
-        if current is None:
-            return []
-    return allowed_keys(current)
+        current = _model_in(annotation)
+        if isinstance(segment, int) or current is None:
+            continue
+        if _is_map(annotation):
+            annotation = current
+            continue
+        fields = {field.alias or name: field for name, field in current.model_fields.items()}
+        annotation = fields[segment].annotation if segment in fields else None
+    current = _model_in(annotation)
+    return allowed_keys(current) if current else []
+
+
+def _is_map(annotation: Any) -> bool:
+    """Whether a type is a map of schemas by a free key."""
+    return get_origin(annotation) is dict
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -152,9 +181,11 @@ _EXPECTATIONS = {
 }
 
 
-def _quotes(details: ErrorDetails) -> str:
-    """A hint where only quotes are missing, or too many."""
+def _remedy(details: ErrorDetails) -> str:
+    """A hint where only a value or quotes are missing, or quotes are too many."""
     kind, found = details["type"], details["input"]
+    if kind == "null":
+        return "give it a value, or remove the key"
     if kind == "string_type" and isinstance(found, bool | int | float):
         return "put it in quotes"
     is_number = isinstance(found, str) and found.isdecimal()
@@ -166,7 +197,7 @@ def _quotes(details: ErrorDetails) -> str:
 def _expectation(details: ErrorDetails) -> str:
     kind, context = details["type"], details.get("ctx", {})
     if kind in ("literal_error", "enum"):
-        return str(context["expected"]).replace("'", "")
+        return str(context["expected"]).replace("'", "").replace("True", "true")
     if kind.startswith(("greater_than", "less_than")):
         bound = next(iter(context.values()))
         return {"greater_than": "more than ", "greater_than_equal": "at least "}.get(kind, "at most ") + str(
@@ -174,4 +205,6 @@ def _expectation(details: ErrorDetails) -> str:
         )
     if kind in ("too_short", "string_too_short"):
         return "at least one entry"
+    if kind == "too_long":
+        return f"at most {context['max_length']} entries"
     return _EXPECTATIONS.get(kind, details["msg"][:1].lower() + details["msg"][1:])

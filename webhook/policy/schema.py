@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from webhook.documents.schema import Schema
-from webhook.kube.selectors import SelectorError, compile_label_selector
+from webhook.documents.schema import Schema, shown
+from webhook.kube.selectors import compile_label_selector
 from webhook.rules.base import Mode
 
 API_VERSION = "podgate.dev/v1alpha1"
@@ -24,15 +24,16 @@ def _name(value: Any) -> Any:
 
 def _text(value: Any) -> Any:
     """A text is a string (English) or a map by language."""
+    if not isinstance(value, str | dict):
+        raise ValueError(  # noqa: TRY004 - pydantic reports ValueError only
+            f"expected a text, or a map of texts by language, found {shown(value)}"
+        )
     return {"en": value} if isinstance(value, str) else value
 
 
 def _selector(value: Any) -> Any:
     if isinstance(value, dict):
-        try:
-            compile_label_selector(value)
-        except SelectorError as found:
-            raise ValueError(str(found)) from None
+        compile_label_selector(value)
     return value
 
 
@@ -48,6 +49,12 @@ class Count(Schema):
 
     min: int = Field(default=1, ge=0)
     max: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _some_number(self) -> "Count":
+        if self.max is not None and self.min > self.max:
+            raise ValueError(f"no count is at least {self.min} and at most {self.max}")
+        return self
 
 
 class AcceleratorMatch(Schema):

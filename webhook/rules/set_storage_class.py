@@ -1,13 +1,13 @@
 """setStorageClass: the storage class of a claim, by how it is used."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from webhook.documents import Path
 from webhook.facts import StorageClass, Unknown
-from webhook.kube.draft import Replace
+from webhook.kube.draft import Draft, Replace, Written
 from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.rules.base import Finding, MutatingRule, Need, Subject, Texts, error, skip, unknown
 from webhook.rules.parameters import ReplaceParameter
@@ -16,8 +16,9 @@ IO_PATTERN = "podgate.dev/io-pattern"
 LEGACY_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 """Wins over the field (kubernetes/kubernetes:pkg/apis/core/v1/helper/helpers.go, GetPersistentVolumeClaimClass)."""
 
-DEMANDING_FIRST = ("ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce", "ReadWriteOncePod")
-SERVES_TOO = {"ReadOnlyMany": "ReadWriteMany", "ReadWriteOncePod": "ReadWriteOnce"}
+AccessMode = Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce", "ReadWriteOncePod"]
+DEMANDING_FIRST: tuple[AccessMode, ...] = get_args(AccessMode)
+SERVES_TOO: Mapping[str, AccessMode] = {"ReadOnlyMany": "ReadWriteMany", "ReadWriteOncePod": "ReadWriteOnce"}
 """A class that serves the second mode serves the first as well."""
 
 
@@ -63,7 +64,7 @@ class SetStorageClass(MutatingRule):
     }
 
     by_io_pattern: dict[str, str] = Field(default={}, alias="byIOPattern")
-    by_access_mode: dict[str, str] = {}
+    by_access_mode: dict[AccessMode, str] = {}
     default: str = ""
     replace: ReplaceParameter = Replace()
 
@@ -71,11 +72,6 @@ class SetStorageClass(MutatingRule):
     def _some_class(self) -> "SetStorageClass":
         if not (self.by_io_pattern or self.by_access_mode or self.default):
             raise ValueError("give at least one of byIOPattern, byAccessMode and default")
-        unknown_modes = sorted(set(self.by_access_mode) - set(DEMANDING_FIRST))
-        if unknown_modes:
-            raise ValueError(
-                f"byAccessMode: {unknown_modes[0]} is no access mode; expected {', '.join(DEMANDING_FIRST)}"
-            )
         return self
 
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
@@ -89,24 +85,28 @@ class SetStorageClass(MutatingRule):
                 yield from self._set(subject, key, base, is_claim=False)
 
     def _set(self, subject: Subject, key: str, base: Path, *, is_claim: bool) -> Iterator[Finding]:
-        claim = mapping_at(subject.object, base) if base else subject.object
+        claim = mapping_at(subject.object, base)
         field: Path = (*base, "spec", "storageClassName")
         name = self._class_for(subject, claim)
-        if not name:
-            yield skip("no class", field, usage=_usage(claim))
+        why = _own_volume(claim)
+        if not name or why:
+            yield (
+                skip("stands aside", field, why=why) if why else skip("no class", field, usage=_usage(claim))
+            )
             return
-        wanted = subject.facts.storage_class(name)
-        why = _reason_to_stand_aside(subject, claim, name, wanted)
-        if why:
-            yield skip("stands aside", field, why=why)
-        elif wanted is None:
-            yield error("missing", field, wanted=name)
-        elif isinstance(wanted, Unknown) and (subject.request.from_api_server or _is_block(claim)):
-            yield unknown(wanted)
+        default = _filled_in(subject, claim) if is_claim else None
+        # Only tried: a class that stays anyway is no error, whatever is known of the wanted one.
+        written = self._write(subject.draft.fork(), field, name, key, default)
+        obstacle = _obstacle(subject, claim, name, field) if written is Written.WRITTEN else None
+        if not written.holds:
+            yield skip("kept", field, present=value_at(subject.object, field))
+        elif obstacle:
+            yield obstacle
         else:
-            default = _filled_in(subject, claim) if is_claim else None
-            if not subject.draft.set(field, name, key, self.replace, cluster_default=default).holds:
-                yield skip("kept", field, present=value_at(subject.object, field))
+            self._write(subject.draft, field, name, key, default)
+
+    def _write(self, draft: Draft, field: Path, name: str, key: str, default: str | None) -> Written:
+        return draft.set(field, name, key, self.replace, cluster_default=default)
 
     def _class_for(self, subject: Subject, claim: Mapping[str, Any]) -> str:
         """By the I/O pattern of the claim or its pod, else by the most demanding access mode, else the default."""
@@ -115,14 +115,15 @@ class SetStorageClass(MutatingRule):
             if isinstance(pattern, str) and pattern in self.by_io_pattern:
                 return self.by_io_pattern[pattern]
         mode = _access_mode(claim)
-        return (
-            self.by_access_mode.get(mode) or self.by_access_mode.get(SERVES_TOO.get(mode, "")) or self.default
-        )
+        if mode is None:
+            return self.default
+        classes = self.by_access_mode
+        return classes.get(mode) or classes.get(SERVES_TOO.get(mode, mode)) or self.default
 
 
-def _access_mode(claim: Mapping[str, Any]) -> str:
+def _access_mode(claim: Mapping[str, Any]) -> AccessMode | None:
     modes = list_at(claim, ("spec", "accessModes"))
-    return next((mode for mode in DEMANDING_FIRST if mode in modes), "")
+    return next((mode for mode in DEMANDING_FIRST if mode in modes), None)
 
 
 def _usage(claim: Mapping[str, Any]) -> str:
@@ -142,30 +143,35 @@ def _filled_in(subject: Subject, claim: Mapping[str, Any]) -> str | None:
     return next((default.name for default in defaults if default.name == present), None)
 
 
-def _reason_to_stand_aside(
-    subject: Subject, claim: Mapping[str, Any], name: str, wanted: StorageClass | Unknown | None
-) -> str:
-    """Why another class is not for us to set; "" if it is."""
-    spec = mapping_at(claim, ("spec",))
-    if spec.get("storageClassName") == name:
-        return ""
+def _obstacle(subject: Subject, claim: Mapping[str, Any], name: str, field: Path) -> Finding | None:
+    """Why the class cannot be set, None if it can."""
+    wanted = subject.facts.storage_class(name)
     driver = wanted.provisioner if isinstance(wanted, StorageClass) else ""
-    return (
-        _own_volume(claim, spec)
-        or _other_driver(subject, spec, driver)
+    why = (
+        _other_driver(subject, mapping_at(claim, ("spec",)), driver)
         or _unfit(wanted, claim)
         or _refused(subject, name)
     )
+    if why:
+        return skip("stands aside", field, why=why)
+    if wanted is None:
+        return error("missing", field, wanted=name)
+    if isinstance(wanted, Unknown) and (subject.request.from_api_server or _is_block(claim)):
+        return unknown(wanted)
+    return None
 
 
-def _own_volume(claim: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    """The claim chooses its volume, or its class, in another way."""
+def _own_volume(claim: Mapping[str, Any]) -> str:
+    """How the claim chooses its volume, or its class, itself; "" if it does not."""
+    spec = mapping_at(claim, ("spec",))
     if spec.get("storageClassName") == "":
         return 'storageClassName "" asks for a volume without a class'
-    if LEGACY_ANNOTATION in mapping_at(claim, ("metadata", "annotations")):
+    if mapping_at(claim, ("metadata", "annotations")).get(LEGACY_ANNOTATION) is not None:
         return f"annotation {LEGACY_ANNOTATION} names the class"
-    chooser = next((key for key in ("volumeName", "selector") if spec.get(key)), "")
-    return f"spec.{chooser} chooses an existing volume" if chooser else ""
+    if spec.get("volumeName"):
+        return "spec.volumeName chooses an existing volume"
+    # Provisioners refuse even an empty selector (kubernetes-csi/external-provisioner:pkg/controller/controller.go).
+    return "spec.selector chooses an existing volume" if spec.get("selector") is not None else ""
 
 
 def _unfit(wanted: StorageClass | Unknown | None, claim: Mapping[str, Any]) -> str:
