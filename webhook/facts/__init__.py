@@ -9,7 +9,7 @@ from webhook.facts.cluster import (
     StorageClass,
     Unknown,
 )
-from webhook.facts.pools import AcceleratorPool, Rdma, possible_pools
+from webhook.facts.pools import AcceleratorPool, PoolSpec, Rdma, possible_pools
 
 __all__ = [
     "UNKNOWN_WITHOUT_FACTS",
@@ -17,6 +17,7 @@ __all__ = [
     "Facts",
     "Namespace",
     "NodeGroup",
+    "PoolSpec",
     "PriorityClass",
     "Rdma",
     "StorageClass",

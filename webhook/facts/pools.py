@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from webhook.documents.schema import Schema
 from webhook.kube.globs import glob_matches
@@ -32,11 +32,10 @@ class Rdma(Schema):
     count: int = Field(default=1, ge=1)
 
 
-class AcceleratorPool(Schema):
-    """A pool of nodes with accelerators.
+class PoolSpec(Schema):
+    """The spec of an AcceleratorPool.
 
     Attributes:
-        name: its name in policies.
         resource_names: the accelerator resources that its nodes offer; globs, `*` stops at `/`.
         node_labels: labels that all its nodes have.
         tolerations: what a pod needs in order to get onto them.
@@ -44,12 +43,27 @@ class AcceleratorPool(Schema):
         rdma: its fabric, None if it has none.
     """
 
-    name: str = ""
     resource_names: tuple[str, ...] = Field(min_length=1, strict=False)
     node_labels: dict[str, str] = Field(min_length=1)
     tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
     devices_per_node: int | None = Field(default=None, ge=1)
     rdma: Rdma | None = None
+
+    @model_validator(mode="after")
+    def _node_has_devices(self) -> "PoolSpec":
+        if self.rdma and self.rdma.per == "node" and self.devices_per_node is None:
+            raise ValueError("rdma.per: node needs devicesPerNode")
+        return self
+
+
+class AcceleratorPool(PoolSpec):
+    """A pool of nodes with accelerators.
+
+    Attributes:
+        name: its name in policies.
+    """
+
+    name: str = ""
 
     def offers(self, asked: Collection[str]) -> bool:
         """Whether its nodes have all of the accelerator resources asked for, and there is one."""

@@ -81,10 +81,12 @@ class Draft:
     Attributes:
         original: the object as given; read-only.
         object: the object as it is now; read-only for everyone but the draft.
+        writes: how often it was written; what was computed of the object holds as long as this stays.
     """
 
     original: Mapping[str, Any]
     object: Any = None
+    writes: int = 0
     _copies: dict[int, Any] = field(default_factory=dict)
     _owners: dict[tuple[str | int, ...], str] = field(default_factory=dict)
     _touched: dict[tuple[str | int, ...], _Touched] = field(default_factory=dict)
@@ -99,7 +101,7 @@ class Draft:
         touched = {
             key: _Touched(t.rule, t.path, t.before, t.after, t.appended) for key, t in self._touched.items()
         }
-        return Draft(self.original, self.object, {}, dict(self._owners), touched)
+        return Draft(self.original, self.object, 0, {}, dict(self._owners), touched)
 
     def set(
         self,
@@ -219,6 +221,7 @@ class Draft:
 
     def _writable(self, path: Path, kind: type) -> Any:
         """The container at `path`, made or copied so that writing to it touches neither the original nor a value of a policy."""
+        self.writes += 1
         node = self._own(self.object)
         self.object = node
         for depth, segment in enumerate(path):

@@ -1,19 +1,19 @@
 """Files to a policy set: every error said with its place, and one bad file never takes the others down."""
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import orjson
 from pydantic import ValidationError
 
-from webhook.documents import Document, Path, Problem, read_documents
+from webhook.documents import Document, Path, Position, Problem, read_documents
 from webhook.documents.schema import Schema, allowed_keys, did_you_mean, problems_of, shown, written
 from webhook.expressions import Condition, ExpressionError, compile_condition
-from webhook.facts import AcceleratorPool
+from webhook.facts import AcceleratorPool, PoolSpec
 from webhook.kube.accelerators import Catalogue, shipped_catalogue
-from webhook.policy.match import Predicate, any_of, compile_clause
+from webhook.policy.match import Predicate, all_of, any_of, compile_clause, during
 from webhook.policy.policy_set import CompiledPolicy, CompiledRule, PolicySet, index_of
 from webhook.policy.schema import API_VERSION, Manifest, MatchClause, PolicySpec, RuleEntry
 from webhook.rules import Rule, rule_types
@@ -71,26 +71,30 @@ def load_policy_set(
     problems: list[Problem] = []
     drafts: dict[str, _Draft] = {}
     pools: dict[str, AcceleratorPool] = {}
-    content: list[Any] = []
+    pool_documents: list[Any] = []
     for document in _documents(files, problems):
         manifest = _parse(Manifest, document.value, document, (), problems)
         if manifest is None:
             continue
-        content.append(document.value)
-        if manifest.kind == "AcceleratorPool":
-            _add_pool(manifest, document, pools, problems)
-        else:
+        if manifest.kind != "AcceleratorPool":
             _add_policy(manifest, document, drafts, problems)
+        elif _add_pool(manifest, document, pools, problems):
+            pool_documents.append(document.value)
     if not drafts and not problems:
         problems.append(
             Problem("", None, "no policy was found", "give a folder with PodPolicy files", is_warning=True)
         )
-    policies = _compile_all(drafts, pools, mode_ceiling, problems)
     known = catalogue or shipped_catalogue()
+    policies = _compile_all(drafts, pools, known, mode_ceiling, problems)
     ordered_pools = tuple(pools[name] for name in sorted(pools))
-    digest = _hash(policies, content, mode_ceiling, known)
+    loaded = [drafts[policy.name].document.value for policy in policies]
+    digest = _hash([*loaded, *pool_documents], mode_ceiling, known)
     policy_set = PolicySet(policies, ordered_pools, known, digest, index_of(policies))
-    return Loaded(policy_set, tuple(problems))
+    return Loaded(policy_set, tuple(sorted(problems, key=_place)))
+
+
+def _place(problem: Problem) -> tuple[str, Position]:
+    return problem.source, problem.position or Position(0, 0)
 
 
 def _documents(files: Iterable[tuple[str, bytes]], problems: list[Problem]) -> Iterator[Document]:
@@ -156,9 +160,10 @@ def _parse(
 
 def _add_pool(
     manifest: Manifest, document: Document, pools: dict[str, AcceleratorPool], problems: list[Problem]
-) -> None:
+) -> bool:
+    """Whether the pool is a new one without faults."""
     name = manifest.metadata.name
-    pool = _parse(AcceleratorPool, manifest.spec, document, ("spec",), problems)
+    spec = _parse(PoolSpec, manifest.spec, document, ("spec",), problems)
     if name in pools:
         _say(
             problems,
@@ -167,8 +172,10 @@ def _add_pool(
             f"there are two pools called {name}",
             "give one of them another name",
         )
-    elif pool is not None:
-        pools[name] = pool.model_copy(update={"name": name})
+    if spec is None or name in pools:
+        return False
+    pools[name] = AcceleratorPool.model_construct(name=name, **dict(spec))
+    return True
 
 
 def _add_policy(
@@ -260,15 +267,20 @@ def _rule_type(value: dict[str, Any], document: Document, path: Path, problems: 
 
 
 def _compile_all(
-    drafts: Mapping[str, _Draft], pools: Mapping[str, AcceleratorPool], ceiling: Mode, problems: list[Problem]
+    drafts: Mapping[str, _Draft],
+    pools: Mapping[str, AcceleratorPool],
+    catalogue: Catalogue,
+    ceiling: Mode,
+    problems: list[Problem],
 ) -> tuple[CompiledPolicy, ...]:
     compiled: list[CompiledPolicy] = []
     for draft in drafts.values():
         before = len(problems)
         _check_setters(draft, problems)
         _check_pools(draft, pools, problems)
-        clauses = tuple(_clauses(draft, "match", draft.spec.match, problems))
-        excludes = tuple(p for _, p in _clauses(draft, "exclude", draft.spec.exclude or (), problems))
+        _check_vendors(draft, catalogue, problems)
+        clauses = tuple(_clauses(draft, "match", problems))
+        excludes = tuple(predicate for _, predicate in _clauses(draft, "exclude", problems))
         if len(problems) == before:
             compiled.append(_compile(draft, clauses, any_of(excludes) if excludes else None, ceiling))
     return tuple(sorted(compiled, key=lambda policy: (policy.order, policy.name)))
@@ -303,14 +315,20 @@ def _compile(
     )
 
 
-def _clauses(
-    draft: _Draft, key: str, clauses: Iterable[MatchClause], problems: list[Problem]
-) -> Iterator[tuple[MatchClause, Predicate]]:
-    written = draft.document.value["spec"].get(key)
-    for index, clause in enumerate(clauses):
-        base: Path = ("spec", key, index) if isinstance(written, list) else ("spec", key)
+def _clauses(draft: _Draft, key: str, problems: list[Problem]) -> Iterator[tuple[MatchClause, Predicate]]:
+    for base, clause in _placed_clauses(draft, key):
         conditions = tuple(_conditions(draft, base, clause, problems))
-        yield clause, compile_clause(clause, conditions)
+        holds = compile_clause(clause, conditions)
+        if key == "exclude" and clause.operations:
+            holds = all_of((during(clause.operations), holds))
+        yield clause, holds
+
+
+def _placed_clauses(draft: _Draft, key: str) -> Iterator[tuple[Path, MatchClause]]:
+    """The alternatives of `match` or `exclude`, and where each stands: a single one may be written without a list."""
+    is_list = isinstance(draft.document.value["spec"].get(key), list)
+    for index, clause in enumerate((draft.spec.match if key == "match" else draft.spec.exclude) or ()):
+        yield ("spec", key, index) if is_list else ("spec", key), clause
 
 
 def _conditions(
@@ -346,11 +364,27 @@ def _check_setters(draft: _Draft, problems: list[Problem]) -> None:
             )
 
 
+def _check_vendors(draft: _Draft, catalogue: Catalogue, problems: list[Problem]) -> None:
+    """A vendor that the catalogue does not know would never match."""
+    named: list[tuple[Path, str]] = []
+    for key in ("match", "exclude"):
+        for base, clause in _placed_clauses(draft, key):
+            vendors = (clause.accelerators.vendors if clause.accelerators else None) or ()
+            named += [((*base, "accelerators", "vendors", i), vendor) for i, vendor in enumerate(vendors)]
+    for path, _, rule in draft.rules:
+        if isinstance(rule, SetNodeAffinity):
+            named += [((*path, rule.type, "byVendor", vendor), vendor) for vendor in rule.by_vendor]
+    for path, vendor in named:
+        if vendor not in catalogue.vendors:
+            hint = did_you_mean(vendor, sorted(catalogue.vendors))
+            is_key = not isinstance(path[-1], int)
+            _say(problems, draft.document, path, f"unknown vendor {shown(vendor)}", hint, key=is_key)
+
+
 def _check_pools(draft: _Draft, pools: Mapping[str, AcceleratorPool], problems: list[Problem]) -> None:
-    written = draft.document.value["spec"]["match"]
-    for index, clause in enumerate(draft.spec.match):
-        base: Path = ("spec", "match", index) if isinstance(written, list) else ("spec", "match")
-        _check_pool_names(draft, (*base, "pools"), clause.pools or (), pools, problems)
+    for key in ("match", "exclude"):
+        for base, clause in _placed_clauses(draft, key):
+            _check_pool_names(draft, (*base, "pools"), clause.pools or (), pools, problems)
     for path, _, rule in draft.rules:
         if isinstance(rule, SetNodeAffinity):
             place = (*path, rule.type, "pools")
@@ -381,13 +415,8 @@ def _check_pool_names(
     return not missing
 
 
-def _hash(
-    policies: tuple[CompiledPolicy, ...], content: list[Any], ceiling: Mode, catalogue: Catalogue
-) -> str:
+def _hash(loaded: list[Any], ceiling: Mode, catalogue: Catalogue) -> str:
     """Over what was loaded, however the files are named, ordered and laid out."""
-    names = {policy.name for policy in policies}
-    kept = [value for value in content if value["kind"] != "PodPolicy" or value["metadata"]["name"] in names]
-    parts = sorted(orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for value in kept)
-    digest = hashlib.sha256(b"\0".join([ceiling.value.encode(), *parts]))
-    digest.update(orjson.dumps(catalogue.canonical(), option=orjson.OPT_SORT_KEYS))
-    return digest.hexdigest()[:HASH_DIGITS]
+    parts = sorted(json.dumps(value, sort_keys=True) for value in loaded)
+    parts += [ceiling.value, json.dumps(catalogue.canonical(), sort_keys=True)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:HASH_DIGITS]

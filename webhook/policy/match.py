@@ -22,7 +22,7 @@ class View:
 
     subject: Subject
     _bindings: Bindings | None = None
-    _bound: Any = None
+    _bound_after: int = -1
 
     @property
     def received(self) -> Received:
@@ -32,9 +32,9 @@ class View:
     @property
     def bindings(self) -> Bindings:
         """What CEL conditions see; made anew only after a rule wrote."""
-        if self._bindings is None or self._bound is not self.subject.object:
-            self._bound = self.subject.object
-            self._bindings = bind(self.subject)
+        writes = self.subject.draft.writes
+        if self._bindings is None or self._bound_after != writes:
+            self._bindings, self._bound_after = bind(self.subject), writes
         return self._bindings
 
 
@@ -109,11 +109,16 @@ def any_of(predicates: tuple[Predicate, ...]) -> Predicate:
     return predicates[0] if len(predicates) == 1 else holds
 
 
+def during(operations: tuple[str, ...]) -> Predicate:
+    """Whether the request is one of these operations; of a match they are the index's affair."""
+    return lambda view: view.received.request.operation in operations
+
+
 def compile_clause(clause: MatchClause, conditions: tuple[tuple[str, Condition], ...]) -> Predicate:
     """One alternative, cheapest predicate first.
 
     Args:
-        clause: what the file says; its operations are the index's affair.
+        clause: what the file says, less its operations.
         conditions: its compiled CEL conditions by name.
     """
     predicates: list[Predicate] = []
@@ -152,7 +157,7 @@ def _is_pod(view: View) -> Answer:
 
 
 def _names_namespace(patterns: tuple[str, ...]) -> Predicate:
-    exact = frozenset(p for p in patterns if not set(p) & set("*?"))
+    exact = frozenset(p for p in patterns if "*" not in p)
     globs = tuple(p for p in patterns if p not in exact)
 
     def holds(view: View) -> Answer:
@@ -210,7 +215,8 @@ def _in_workspace(patterns: tuple[str, ...]) -> Predicate:
         namespace = view.received.namespace
         if isinstance(namespace, Unknown):
             return namespace
-        return any(glob_matches(pattern, namespace.workspace) for pattern in patterns)
+        workspace = namespace.workspace
+        return bool(workspace) and any(glob_matches(pattern, workspace) for pattern in patterns)
 
     return holds
 

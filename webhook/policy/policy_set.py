@@ -164,9 +164,7 @@ def _places(
 
 def _needs(clauses: list[MatchClause]) -> list[tuple[str, str]]:
     """What every clause needs, the most selective kind first."""
-    if all(
-        clause.namespaces and not any(set("*?") & set(n) for n in clause.namespaces) for clause in clauses
-    ):
+    if all(clause.namespaces and not any("*" in name for name in clause.namespaces) for clause in clauses):
         return [("namespace", name) for name in sorted({n for c in clauses for n in c.namespaces or ()})]
     if all(clause.workloads for clause in clauses):
         return [("workload", name) for name in sorted({w for c in clauses for w in c.workloads or ()})]

@@ -167,7 +167,7 @@ class Subject:
         self.draft = draft
         self.facts = received.facts
         self.request = received.request
-        self._pools_of: tuple[Any, tuple[AcceleratorPool, ...]] = (None, ())
+        self._pools_after: tuple[int, tuple[AcceleratorPool, ...]] = (-1, ())
 
     @property
     def object(self) -> Mapping[str, Any]:
@@ -183,10 +183,10 @@ class Subject:
     @property
     def possible_pools(self) -> tuple[AcceleratorPool, ...]:
         """The pools in which the pod could land, as its affinity is now."""
-        known_for, pools = self._pools_of
-        if known_for is not self.object:
+        writes, pools = self._pools_after
+        if writes != self.draft.writes:
             pools = possible_pools(self.received.pools, self.object, self.workload.accelerators)
-            self._pools_of = (self.object, pools)
+            self._pools_after = (self.draft.writes, pools)
         return pools
 
 
