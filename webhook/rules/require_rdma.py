@@ -1,0 +1,209 @@
+"""requireRDMA: accelerators that talk to other nodes do it through RDMA, and may lock memory for it."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from webhook.documents import Path
+from webhook.facts import Unknown
+from webhook.kube.field_path import list_at, mapping_at, value_at
+from webhook.kube.file_path import path_parts
+from webhook.kube.pod import Container, container_requests, containers
+from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, skip
+from webhook.rules.request_rdma import INJECTOR_ANNOTATIONS
+
+SWITCH = "NCCL_IB_DISABLE"
+"""Any number but 0 (NVIDIA/nccl:src/transport/net_ib/init.cc)."""
+
+NOT_ZERO = re.compile(r"\s*[+-]?(?:0[xX]0*[1-9a-fA-F]|0*[1-9])")
+"""How a number begins that C's strtoll takes for another than 0; any other text is no number (NVIDIA/nccl:src/misc/param.cc)."""
+
+DEVICES = ("dev", "infiniband")
+LOCK = "IPC_LOCK"
+EXAMPLE = "rdma/ib"
+
+
+class RequireRDMA(ValidatingRule):
+    """Judges accelerator pods that span nodes, and every container that has RDMA.
+
+    RDMA is a device by name, a device claim (which may be one), or the host's own: its network together with
+    /dev/infiniband, which privileged containers see as well. Where all possible pools are known and none has a fabric,
+    there is nothing to require.
+    """
+
+    type: ClassVar[str] = "requireRDMA"
+    scope: ClassVar[frozenset[Need]] = frozenset({"devices", "claims"})
+    texts: ClassVar[Texts] = {
+        "missing": {
+            "en": (
+                "the pod talks to accelerators on other nodes ({evidence}) but has no RDMA, so it would do so over TCP",
+                "request an RDMA device such as {resource} in the containers that hold the accelerators",
+            ),
+            "zh": (
+                "Pod 需要与其他节点的加速卡通信（{evidence}），但没有 RDMA，只能走 TCP",
+                "请在持有加速卡的容器中申请 RDMA 设备，例如 {resource}",
+            ),
+        },
+        "switched off": {
+            "en": (
+                "RDMA is switched off by {switch} in container {container}, but the pod talks to accelerators on other nodes ({evidence})",
+                "remove {switch}, or set it to 0",
+            ),
+            "zh": (
+                "容器 {container} 用 {switch} 关闭了 RDMA，但 Pod 需要与其他节点的加速卡通信（{evidence}）",
+                "请移除 {switch}，或将其设为 0",
+            ),
+        },
+        "no lock": {
+            "en": (
+                "container {container} has {resource} but not the capability IPC_LOCK, so RDMA may fail to lock memory",
+                "add IPC_LOCK to securityContext.capabilities.add of the container",
+            ),
+            "zh": (
+                "容器 {container} 申请了 {resource}，但没有 IPC_LOCK 能力，RDMA 可能无法锁定内存",
+                "请在该容器的 securityContext.capabilities.add 中添加 IPC_LOCK",
+            ),
+        },
+        "alone": {
+            "en": ("no accelerator talks to another node: {evidence}", "nothing: such a pod needs no RDMA"),
+            "zh": ("没有跨节点的加速卡通信：{evidence}", "无需处理：这样的 Pod 不需要 RDMA"),
+        },
+        "no fabric": {
+            "en": (
+                "none of the pools that the pod could land in has a fabric: {pools}",
+                "nothing, or state rdma in the pool if its nodes have RDMA",
+            ),
+            "zh": (
+                "Pod 可能调度到的资源池都没有 RDMA 网络：{pools}",
+                "无需处理；如果节点有 RDMA，请在资源池中设置 rdma",
+            ),
+        },
+        "injected": {
+            "en": (
+                "annotation {annotation} gives the pod its network devices in the cluster, which a file does not show",
+                "nothing: the webhook judges the pod when it is created",
+            ),
+            "zh": (
+                "注解 {annotation} 会在集群中为 Pod 注入网络设备，文件中看不到",
+                "无需处理：创建 Pod 时 webhook 会再次检查",
+            ),
+        },
+    }
+
+    def validate_subject(self, subject: Subject) -> Iterator[Finding]:
+        """See `ValidatingRule.validate_subject`."""
+        yield from _without_lock(subject)
+        evidence = subject.workload.communication_evidence
+        pools = subject.possible_pools
+        if subject.workload.communication == "none":
+            yield skip("alone", evidence=evidence)
+        elif pools and all(pool.rdma is None for pool in pools):
+            yield skip("no fabric", pools=", ".join(pool.name for pool in pools))
+        else:
+            yield from _without_rdma(subject, evidence)
+
+
+def _without_rdma(subject: Subject, evidence: str) -> Iterator[Finding]:
+    held = set(subject.workload.holders)
+    holders = [container for container in containers(subject.object) if container.path in held]
+    for holder in holders:
+        place = _switch(holder)
+        if place:
+            yield fail("switched off", place, switch=SWITCH, container=holder.name, evidence=evidence)
+            return
+    if subject.workload.claims_devices or any(_devices(subject, holder) for holder in holders):
+        return
+    if _has_host_rdma(subject, holders):
+        return
+    annotation = _injector(subject)
+    if annotation:
+        yield skip("injected", ("metadata", "annotations"), annotation=annotation)
+    else:
+        place = (*holders[0].path, "resources") if holders else ("spec",)
+        yield fail("missing", place, evidence=evidence, resource=_wanted(subject))
+
+
+def _without_lock(subject: Subject) -> Iterator[Finding]:
+    for container in containers(subject.object):
+        devices = _devices(subject, container)
+        if devices and not _may_lock(container):
+            part = "limits" if value_at(container.value, ("resources", "limits", devices[0])) else "requests"
+            place = (*container.path, "resources", part, devices[0])
+            yield fail("no lock", place, container=container.name, resource=devices[0])
+
+
+def _devices(subject: Subject, container: Container) -> list[str]:
+    """The RDMA devices that a container asks for, by the catalogue or as a pool names them; 0 is none."""
+    by_pools = {name for pool in subject.received.pools if pool.rdma for name in pool.rdma.resource_names}
+    return [
+        name
+        for name, quantity in container_requests(container.value).items()
+        if quantity > 0 and (name in by_pools or subject.received.catalogue.is_rdma(name))
+    ]
+
+
+def _may_lock(container: Container) -> bool:
+    """Whether a container has IPC_LOCK; runtimes take a capability with or without CAP_, and what is dropped last is gone."""
+    context = mapping_at(container.value, ("securityContext",))
+    added = {_plain(name) for name in list_at(context, ("capabilities", "add"))}
+    dropped = {_plain(name) for name in list_at(context, ("capabilities", "drop"))}
+    return context.get("privileged") is True or (not added.isdisjoint({LOCK, "ALL"}) and LOCK not in dropped)
+
+
+def _plain(capability: Any) -> str:
+    return str(capability).upper().removeprefix("CAP_")
+
+
+def _switch(holder: Container) -> Path:
+    """Where a container switches RDMA off, () if it does not; of two entries with one name the last counts."""
+    entries = list_at(holder.value, ("env",))
+    for index, entry in reversed(list(enumerate(entries))):
+        if value_at(entry, ("name",)) == SWITCH:
+            value = value_at(entry, ("value",))
+            is_on = isinstance(value, str) and NOT_ZERO.match(value)
+            return (*holder.path, "env", index) if is_on else ()
+    return ()
+
+
+def _has_host_rdma(subject: Subject, holders: list[Container]) -> bool:
+    if value_at(subject.object, ("spec", "hostNetwork")) is not True:
+        return False
+    volumes = {
+        value_at(volume, ("name",))
+        for volume in list_at(subject.object, ("spec", "volumes"))
+        if _shows_devices(value_at(volume, ("hostPath", "path")))
+    }
+    return any(
+        value_at(holder.value, ("securityContext", "privileged")) is True
+        or any(value_at(mount, ("name",)) in volumes for mount in list_at(holder.value, ("volumeMounts",)))
+        for holder in holders
+    )
+
+
+def _shows_devices(path: Any) -> bool:
+    """Whether a directory of the node is /dev/infiniband, something in it, or above it."""
+    return isinstance(path, str) and all(
+        part == device for part, device in zip(path_parts(path), DEVICES, strict=False)
+    )
+
+
+def _injector(subject: Subject) -> str:
+    """The annotation by which another webhook will give the pod its devices; on a created pod it has."""
+    if subject.request.from_api_server:
+        return ""
+    namespace = subject.received.namespace
+    inherited = {} if isinstance(namespace, Unknown) else namespace.annotations
+    own = mapping_at(subject.object, ("metadata", "annotations"))
+    return next(
+        (
+            name
+            for name in INJECTOR_ANNOTATIONS
+            if name in own or (name.startswith("cni.") and name in inherited)
+        ),
+        "",
+    )
+
+
+def _wanted(subject: Subject) -> str:
+    fabrics = [pool.rdma for pool in subject.possible_pools if pool.rdma]
+    return ", ".join(fabrics[0].resource_names) if fabrics else EXAMPLE
