@@ -44,7 +44,9 @@ class Running:
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
 
     def tls(self, timeout: float = 5) -> ssl.SSLSocket:
-        connection = self.connect(timeout)
+        return self.wrapped(self.connect(timeout))
+
+    def wrapped(self, connection: socket.socket) -> ssl.SSLSocket:
         try:
             return self.context().wrap_socket(connection, server_hostname="127.0.0.1")
         except OSError:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.server.running import Running, eventually, post, review
+from webhook.server.worker import connection_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 HOSTILE = 70  # on a server with room for fifty
 REQUEST_TIMEOUT = 'podgate_request_rejected_total{reason="request_timeout"}'
 HANDSHAKE_TIMEOUT = 'podgate_request_rejected_total{reason="handshake_timeout"}'
+SEND_TIMEOUT = 'podgate_request_rejected_total{reason="send_timeout"}'
 INNOCENT_SECONDS = 0.25
 
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -51,11 +56,13 @@ def stalled_body(gateway: Running) -> socket.socket:
 
 
 def reads_nothing(gateway: Running) -> socket.socket:
-    """Asks for metrics again and again and takes none of the answers."""
-    connection = gateway.tls(timeout=0.3)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    with contextlib.suppress(TimeoutError):
-        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
+    """Asks for more than the smallest buffers hold and takes none of it."""
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    plain.settimeout(1)
+    plain.connect(("127.0.0.1", gateway.port))
+    connection = gateway.wrapped(plain)
+    connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 8)
     return connection
 
 
@@ -220,3 +227,61 @@ def test_old_tls_is_refused(gateway: Running) -> None:
     context.set_ciphers("ALL:@SECLEVEL=0")
     with gateway.connect() as connection, pytest.raises(ssl.SSLError):
         context.wrap_socket(connection, server_hostname="127.0.0.1")
+
+
+PIPELINE = """\
+import socket, ssl, sys, threading
+context = ssl.create_default_context(cafile=sys.argv[2])
+plain = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+connection = context.wrap_socket(plain, server_hostname="127.0.0.1")
+def receive():
+    while connection.recv(65536):
+        pass
+threading.Thread(target=receive, daemon=True).start()
+while True:
+    connection.sendall(b"GET /livez HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n" * 200)
+"""
+
+
+def test_a_stream_of_pipelined_requests_leaves_time_for_others(gateway: Running) -> None:
+    """Reading never has to wait, so nothing but our own doing lets another connection have its turn."""
+    arguments = [sys.executable, "-c", PIPELINE, str(gateway.port), str(gateway.folder / "ca.crt")]
+    with subprocess.Popen(arguments, stderr=subprocess.DEVNULL) as flood:
+        time.sleep(0.5)
+        seconds = []
+        for _ in range(5):
+            began = time.monotonic()
+            assert gateway.post(review())[0] == 200
+            seconds.append(time.monotonic() - began)
+        assert flood.poll() is None
+        flood.kill()
+    assert sorted(seconds)[-2] < INNOCENT_SECONDS, seconds
+
+
+@pytest.mark.parametrize(
+    ("soft", "limit"), [(1024, 924), (65536, 1000), (resource.RLIM_INFINITY, 1000), (64, 2)]
+)
+def test_connections_leave_some_open_files_for_the_rest(
+    soft: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, soft))
+    assert connection_limit(1000) == limit
+
+
+def test_a_peer_that_takes_no_answers_is_given_up(gateway: Running) -> None:
+    before = gateway.metric(SEND_TIMEOUT)
+    connection = gateway.tls()
+    connection.settimeout(1)
+    asking = threading.Thread(target=ask_on, args=(connection,))
+    asking.start()
+    eventually(lambda: gateway.metric(SEND_TIMEOUT) == before + 1, 12)
+    asking.join(5)
+    connection.close()
+    assert "Traceback" not in gateway.log()
+
+
+def ask_on(connection: socket.socket) -> None:
+    """Until nothing more is taken."""
+    with contextlib.suppress(OSError):
+        for _ in range(100):
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 50)

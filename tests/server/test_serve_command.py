@@ -35,6 +35,9 @@ spec:
   mode: enforce
   match:
     accelerators: {}
+    matchConditions:
+    - name: named
+      expression: has(object.metadata.name)
   rules:
   - name: cap
     limitAcceleratorCount:

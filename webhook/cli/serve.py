@@ -70,9 +70,9 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     """
     address = _address(bind)
     _check_pair(cert, key)
-    metrics_dir = _share_metrics() if workers > 1 else None
     state = _load(policies, facts, mode, _languages(languages))
     listener = _listen(*address)
+    metrics_dir = _share_metrics() if workers > 1 else None
 
     from webhook.server.gateway import Gateway, Settings  # noqa: PLC0415  # after the metrics' folder is known
     from webhook.server.logs import configure_logs  # noqa: PLC0415

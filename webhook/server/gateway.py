@@ -6,6 +6,7 @@ import logging
 import logging.config
 import os
 import shutil
+import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,7 @@ class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "logger_class": GunicornLog,
             "control_socket_disable": True,
             "proc_name": "podgate",
+            "post_fork": _heed_stop,
             "worker_exit": _leave_logs,
             "child_exit": self._forget_worker,
             "on_exit": self._remove_metrics,
@@ -123,6 +125,11 @@ class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def _remove_metrics(self, _arbiter: Any) -> None:
         if self.settings.metrics_dir:
             shutil.rmtree(self.settings.metrics_dir, ignore_errors=True)
+
+
+def _heed_stop(_arbiter: Any, worker: Any) -> None:
+    """A worker told to stop while it starts must know it: until its own handlers are set it has the arbiter's."""
+    signal.signal(signal.SIGTERM, worker.handle_exit)
 
 
 def _leave_logs(_arbiter: Any, worker: Any) -> None:

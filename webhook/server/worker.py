@@ -132,6 +132,10 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         """
         try:
             answered = super().handle_request(listener_name, req, sock, addr)
+            sock.flush()
+        except StopIteration:
+            sock.flush()
+            raise
         except (ConnectionError, ssl.SSLError):
             raise
         except OSError as error:  # gunicorn's errors about chunks are OSErrors
@@ -153,6 +157,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             reply = refusal(500, "InternalError", "internal error, see the log")
         try:
             client.sendall(reply.as_http())
+            client.flush()
         except (OSError, ValueError) as error:  # ValueError: TLS is closed already
             self.log.debug("no answer sent: %s", error)
 
