@@ -278,15 +278,19 @@ def _map_difference(
         if key not in after:
             yield {"op": "remove", "path": format_pointer((*path, key))}
     for key, value in after.items():
-        if value is not None and before.get(key) is None:
+        former = before.get(key)
+        if former is value:
+            continue
+        if former is None:
             # `add` also over a null: `replace` of a null fails in the API server's library (evanphx/json-patch v4)
             yield {"op": "add", "path": format_pointer((*path, key)), "value": value}
         else:
-            yield from _difference(before.get(key), value, (*path, key))
+            yield from _difference(former, value, (*path, key))
 
 
 def _list_difference(before: Sequence[Any], after: Sequence[Any], path: Path) -> Iterator[dict[str, Any]]:
     for index, value in enumerate(before):
-        yield from _difference(value, after[index], (*path, index))
+        if value is not after[index]:
+            yield from _difference(value, after[index], (*path, index))
     for value in after[len(before) :]:
         yield {"op": "add", "path": format_pointer((*path, "-")), "value": value}
