@@ -332,6 +332,7 @@ LOAD_ERRORS = {
         "\n      pools: []",
         "spec.rules[0].reserveNodes.pools: expected all, or a list of pools",
     ),
+    "a pool that is not there": ("\n      pools: [gold]", "there is no AcceleratorPool 'gold'"),
 }
 
 

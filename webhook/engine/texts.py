@@ -4,7 +4,10 @@ from typing import NamedTuple
 
 from webhook.kube.plain_text import plain
 from webhook.policy import CompiledRule
-from webhook.rules.base import Finding
+from webhook.rules.base import Finding, Sentence
+
+LONGEST_SENTENCE = 1000
+"""Characters of a policy's own text inside a message; it may be a paragraph."""
 
 
 class Said(NamedTuple):
@@ -23,12 +26,16 @@ def say(rule: CompiledRule, finding: Finding, language: str) -> Said:
         language: `en`, `zh`, …; English where there is no text in it.
     """
     message, remediation = rule.rule.text(finding.text, language)
-    args = {name: plain(value) for name, value in finding.args.items()}
+    args = {name: _shown(value) for name, value in finding.args.items()}
     own = finding.result == "fail"
     return Said(
         _in(rule.message, language) if own and rule.message else message.format(**args),
         _in(rule.remediation, language) if own and rule.remediation else remediation.format(**args),
     )
+
+
+def _shown(value: object) -> str:
+    return plain(value, LONGEST_SENTENCE) if isinstance(value, Sentence) else plain(value)
 
 
 def _in(text: object, language: str) -> str:

@@ -18,6 +18,7 @@ from webhook.policy.policy_set import CompiledPolicy, CompiledRule, PolicySet, i
 from webhook.policy.schema import API_VERSION, Manifest, MatchClause, PolicySpec, RuleEntry
 from webhook.rules import Rule, rule_types
 from webhook.rules.base import Mode, MutatingRule
+from webhook.rules.reserve_nodes import ReserveNodes
 from webhook.rules.set_node_affinity import SetNodeAffinity
 
 KINDS = ("PodPolicy", "AcceleratorPool")
@@ -276,7 +277,7 @@ def _compile_all(
     compiled: list[CompiledPolicy] = []
     for draft in drafts.values():
         before = len(problems)
-        _check_setters(draft, problems)
+        _check_updates(draft, problems)
         _check_pools(draft, pools, problems)
         _check_vendors(draft, catalogue, problems)
         clauses = tuple(_clauses(draft, "match", problems))
@@ -349,12 +350,13 @@ def _conditions(
             )
 
 
-def _check_setters(draft: _Draft, problems: list[Problem]) -> None:
-    """What an UPDATE may change is fixed; a setter there would write what the API server refuses."""
+def _check_updates(draft: _Draft, problems: list[Problem]) -> None:
+    """No rule may do at an UPDATE what the API server would refuse, or what would leave an object stuck."""
     updates = any("UPDATE" in (clause.operations or ()) for clause in draft.spec.match)
     for path, entry, rule in draft.rules:
-        if updates and isinstance(rule, MutatingRule):
-            message = f"rule {entry.name} ({rule.type}) sets fields, and the policy's match names UPDATE"
+        fault = _fault_at_update(rule) if updates else ""
+        if fault:
+            message = f"rule {entry.name} ({rule.type}) {fault}, and the policy's match names UPDATE"
             _say(
                 problems,
                 draft.document,
@@ -362,6 +364,16 @@ def _check_setters(draft: _Draft, problems: list[Problem]) -> None:
                 message,
                 "put it into a policy of its own with operations: [CREATE]",
             )
+
+
+def _fault_at_update(rule: Rule) -> str:
+    """What a rule does that must not be done at an UPDATE; "" if nothing.
+
+    What an update of a pod may change is fixed; a claim that cannot be updated is never bound, and never deleted.
+    """
+    if isinstance(rule, MutatingRule):
+        return "sets fields"
+    return "judges claims" if "persistentvolumeclaims" in rule.targets else ""
 
 
 def _check_vendors(draft: _Draft, catalogue: Catalogue, problems: list[Problem]) -> None:
@@ -386,10 +398,10 @@ def _check_pools(draft: _Draft, pools: Mapping[str, AcceleratorPool], problems: 
         for base, clause in _placed_clauses(draft, key):
             _check_pool_names(draft, (*base, "pools"), clause.pools or (), pools, problems)
     for path, _, rule in draft.rules:
-        if isinstance(rule, SetNodeAffinity):
+        if isinstance(rule, SetNodeAffinity | ReserveNodes):
             place = (*path, rule.type, "pools")
             known = _check_pool_names(draft, place, rule.pools, pools, problems)
-            why = rule.pool_problem(pools) if known else ""
+            why = rule.pool_problem(pools) if known and isinstance(rule, SetNodeAffinity) else ""
             if why:
                 _say(
                     problems, draft.document, place, why, "write one rule for each, or plain matchExpressions"

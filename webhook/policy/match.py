@@ -1,80 +1,32 @@
 """What a policy's `match` and `exclude` say, compiled to predicates of three values."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.expressions import Bindings, Condition, EvaluationError
+from webhook.expressions import Condition, EvaluationError
 from webhook.facts import Unknown
 from webhook.kube.field_path import mapping_at
 from webhook.kube.globs import glob_matches
 from webhook.kube.selectors import compile_label_selector
 from webhook.policy.schema import AcceleratorMatch, MatchClause
 from webhook.rules.base import Received, Subject
+from webhook.rules.bindings import count_of
 
 Answer = bool | Unknown
 Predicate = Callable[["View"], Answer]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class View:
-    """What a match looks at: one lane of one review, with the CEL bindings made when first needed."""
+    """What a match looks at: one lane of one review."""
 
     subject: Subject
-    _bindings: Bindings | None = None
-    _bound_after: int = -1
 
     @property
     def received(self) -> Received:
         """The object as received."""
         return self.subject.received
-
-    @property
-    def bindings(self) -> Bindings:
-        """What CEL conditions see; made anew only after a rule wrote."""
-        writes = self.subject.draft.writes
-        if self._bindings is None or self._bound_after != writes:
-            self._bindings, self._bound_after = bind(self.subject), writes
-        return self._bindings
-
-
-def bind(subject: Subject) -> Bindings:
-    """The variables and functions of the language for one object."""
-    received, request = subject.received, subject.request
-    is_pod = request.kind == "Pod"
-    namespace = received.namespace
-    workload = received.workload if is_pod else None
-    return Bindings(
-        object=subject.object,
-        old_object=request.old_object,
-        request=request.raw,
-        namespace_object=None if isinstance(namespace, Unknown) else namespace_object(namespace),
-        workload={
-            "class": workload.workload_class if workload else "other",
-            "communication": workload.communication if workload else "none",
-            "accelerators": sum(workload.accelerators.values()) if workload else 0,
-            "vendor": ",".join(sorted(workload.vendors)) if workload else "",
-            "owner": workload.owner if workload else "",
-            "replicas": workload.replicas if workload else 1,
-        },
-        accelerator_count=lambda name: count_of(workload.accelerators, (name,)) if workload else 0,
-    )
-
-
-def namespace_object(namespace: Any) -> Mapping[str, Any]:
-    """A namespace as `namespaceObject` shows it."""
-    return {
-        "metadata": {
-            "name": namespace.name,
-            "labels": namespace.labels,
-            "annotations": namespace.annotations,
-        },
-    }
-
-
-def count_of(accelerators: Mapping[str, int], patterns: tuple[str, ...]) -> int:
-    """Effective devices over the resource names that a glob matches."""
-    return sum(count for name, count in accelerators.items() if any(glob_matches(p, name) for p in patterns))
 
 
 def all_of(predicates: tuple[Predicate, ...]) -> Predicate:
@@ -244,7 +196,7 @@ def _lands_in(names: tuple[str, ...]) -> Predicate:
 def _condition(name: str, condition: Condition) -> Predicate:
     def holds(view: View) -> Answer:
         try:
-            return condition.holds(view.bindings)
+            return condition.holds(view.subject.bindings)
         except EvaluationError as found:
             return Unknown(f"condition {name}: {found}")
 

@@ -147,8 +147,8 @@ def _places(
     for operation in sorted(policy.operations):
         chosen = [(c, p) for c, p in policy.clauses if operation in (c.operations or ("CREATE",))]
         matches = any_of(tuple(predicate for _, predicate in chosen))
-        for resource in sorted({resource for rule in policy.rules for resource in rule.rule.acts_on}):
-            rules = [rule for rule in policy.rules if resource in rule.rule.acts_on]
+        for resource in sorted({resource for rule in policy.rules for resource in rule.rule.targets}):
+            rules = [rule for rule in policy.rules if resource in rule.rule.targets]
             candidate = Candidate(
                 rank,
                 policy,

@@ -12,12 +12,14 @@ from typing import Any, ClassVar, Literal
 
 from webhook.documents import Path
 from webhook.documents.schema import Schema
+from webhook.expressions import Bindings
 from webhook.facts import AcceleratorPool, Facts, Namespace, Unknown, possible_pools
 from webhook.kube.accelerators import Catalogue
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Draft
 from webhook.kube.field_path import list_at
 from webhook.kube.workload import Workload, inspect_workload
+from webhook.rules.bindings import bind
 
 
 class Result(StrEnum):
@@ -50,6 +52,12 @@ Texts = Mapping[str, Mapping[str, Text]]
 """By the name of a text, by language."""
 
 
+class Sentence(str):
+    """An argument of a finding that is no value from an object but a text by whoever wrote the policy."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that a rule found.
@@ -61,6 +69,7 @@ class Finding:
         path: where in the object, () if nowhere in particular.
         ceiling: the most that may be done about it, whatever the policy's mode.
         needs: of an error, the kind of the objects that would let the rule be evaluated; "" where none would.
+        judged: the values that were judged, where the path does not name them: the same fault of other values is another.
     """
 
     result: Result
@@ -69,6 +78,7 @@ class Finding:
     path: Path = ()
     ceiling: Mode = Mode.ENFORCE
     needs: str = field(default="", compare=False)
+    judged: Any = field(default=None, repr=False)
 
 
 def fail(text: str, path: Path = (), **args: object) -> Finding:
@@ -168,6 +178,7 @@ class Subject:
         self.facts = received.facts
         self.request = received.request
         self._pools_after: tuple[int, tuple[AcceleratorPool, ...]] = (-1, ())
+        self._bound_after: tuple[int, Bindings | None] = (-1, None)
 
     @property
     def object(self) -> Mapping[str, Any]:
@@ -189,6 +200,16 @@ class Subject:
             self._pools_after = (self.draft.writes, pools)
         return pools
 
+    @property
+    def bindings(self) -> Bindings:
+        """What expressions see; made anew only after a rule wrote."""
+        writes, bindings = self._bound_after
+        if bindings is None or writes != self.draft.writes:
+            workload = self.workload if self.request.kind == "Pod" else None
+            bindings = bind(self.request, self.object, self.received.namespace, workload)
+            self._bound_after = (self.draft.writes, bindings)
+        return bindings
+
 
 Need = Literal[
     "devices", "claims", "selectors", "tolerations", "env", "hostPaths", "privileged", "annotations", "all"
@@ -203,6 +224,11 @@ class Rule(Schema):
     acts_on: ClassVar[tuple[str, ...]] = ("pods",)
     scope: ClassVar[frozenset[Need]] = frozenset({"devices", "claims"})
     texts: ClassVar[Texts] = {}
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The resources that this rule acts on; those of its type, for most."""
+        return self.acts_on
 
     @classmethod
     def text(cls, name: str, language: str) -> Text:
