@@ -27,6 +27,9 @@ MOST_CAUSES = 50
 WARNING_CHARACTERS = 120
 """What a warning should have at most (kubernetes/api:admission/v1/types.go, AdmissionResponse.Warnings)."""
 
+FIELD_CHARACTERS = 60
+"""Of a place in a warning, half of it; the way to a node affinity term alone has 97."""
+
 MOST_WARNINGS = 20
 """Together 2,400 characters; the API server drops what is over 4,096 (kubernetes/apiserver:pkg/endpoints/filters/warning.go)."""
 
@@ -119,7 +122,7 @@ def _warnings(outcome: Outcome, language: str) -> Iterator[str]:
     for mode, change in outcome.would_change:
         if mode is Mode.WARN:
             to = "" if "env" in change.path else f" to {_compact(change.after)}"
-            yield plain(f"[{change.rule}] would set {change.field}{to}", WARNING_CHARACTERS)
+            yield plain(f"[{change.rule}] would set {_end_of(change.field)}{to}", WARNING_CHARACTERS)
 
 
 def _audit_annotations(outcome: Outcome) -> dict[str, str]:
@@ -143,6 +146,11 @@ def _audit_annotations(outcome: Outcome) -> dict[str, str]:
 
 def _keys(outcome: Outcome, action: Action) -> list[str]:
     return [f"{report.rule.key} {report.result}" for report in outcome.reports if report.action is action]
+
+
+def _end_of(field: str) -> str:
+    """The end of a long place: what tells it from others, and leaves room for the value."""
+    return field if len(field) <= FIELD_CHARACTERS else f"…{field[1 - FIELD_CHARACTERS :]}"
 
 
 def _compact(value: Any) -> str:
