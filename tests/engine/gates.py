@@ -1,10 +1,10 @@
 """Policy sets, facts, pods and requests for tests of the engine and of what stands above it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -14,7 +14,7 @@ from webhook.facts import Facts
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.policy import CompiledPolicy, PolicySet, load_policy_set
 from webhook.policy.policy_set import index_of
-from webhook.rules.base import Mode, Rule
+from webhook.rules.base import COMMON_TEXTS, Finding, Mode, Rule, Subject, Texts, ValidatingRule
 
 GPU = "nvidia.com/gpu"
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -67,6 +67,22 @@ def with_rule(policy_set: PolicySet, rule: Rule) -> PolicySet:
 
     policies = tuple(map(changed, policy_set.policies))
     return replace(policy_set, policies=policies, index=index_of(policies))
+
+
+class Found(ValidatingRule):
+    """Says what it was made with."""
+
+    texts: ClassVar[Texts] = {"bad": {"en": ("bad", "mend it")}, "unknown": COMMON_TEXTS["unknown"]}
+    findings: tuple[Any, ...] = ()
+
+    def validate_subject(self, subject: Subject) -> Iterator[Finding]:
+        yield from self.findings
+
+
+def finds(*findings: Finding, **spec: Any) -> PolicySet:
+    """A policy `p` whose one rule finds this in everything."""
+    cap = {"limitAcceleratorCount": {"perPod": {"max": 0}}}
+    return with_rule(load(policy("p", cap, **spec)), Found.model_construct(findings=findings))
 
 
 @cache

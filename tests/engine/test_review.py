@@ -1,6 +1,6 @@
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -12,6 +12,7 @@ from tests.engine.gates import (
     container,
     deadline_after,
     facts,
+    finds,
     gate,
     load,
     pod,
@@ -28,13 +29,11 @@ from webhook.facts import Facts, Unknown
 from webhook.kube.draft import ALWAYS
 from webhook.policy import PolicySet
 from webhook.rules.base import (
-    COMMON_TEXTS,
     Finding,
     Mode,
     MutatingRule,
     Result,
     Subject,
-    Texts,
     ValidatingRule,
     error,
     fail,
@@ -45,16 +44,6 @@ CLASS = {"setPriorityClass": {"class": "ai-train-high"}}
 TOLERATE = {"setNodeAffinity": {"tolerations": [{"key": GPU, "operator": "Exists"}]}}
 PLACE = {"setNodeAffinity": {"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["yes"]}]}}
 OVER = f"8 {GPU} asked, at most 4 per pod"
-
-
-class Found(ValidatingRule):
-    """Says what it was made with."""
-
-    texts: ClassVar[Texts] = {"bad": {"en": ("bad", "mend it")}, "unknown": COMMON_TEXTS["unknown"]}
-    findings: tuple[Any, ...] = ()
-
-    def validate_subject(self, subject: Subject) -> Iterator[Finding]:
-        yield from self.findings
 
 
 class Breaks(ValidatingRule):
@@ -81,10 +70,6 @@ class Corrupts(MutatingRule):
 
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         raise ZeroDivisionError
-
-
-def finds(*findings: Finding, **spec: Any) -> PolicySet:
-    return with_rule(load(policy("p", CAP, **spec)), Found.model_construct(findings=findings))
 
 
 def lines(policies: PolicySet, thing: Json, **others: Any) -> list[str]:

@@ -1,0 +1,210 @@
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.admission.wire import UID, call, check_answer, response_of, review_of
+from tests.engine.gates import container, finds, load, pod, policy, training_pod
+from webhook.admission import Endpoint, ReviewRecord
+from webhook.policy import PolicySet
+from webhook.rules.base import Finding, Mode, Result, error, fail, skip
+
+CAP = {"limitAcceleratorCount": {"perContainer": {"max": 0}}}
+RDMA = {"requestRDMA": {"resourceNames": ["rdma/ib"], "env": {"TOKEN": "s3cret"}}}
+MUTATE, VALIDATE, VALIDATE_FAIL, VALIDATE_IGNORE = (
+    Endpoint.MUTATE,
+    Endpoint.VALIDATE,
+    Endpoint.VALIDATE_FAIL,
+    Endpoint.VALIDATE_IGNORE,
+)
+
+
+HOSTILE = "gpu\n  do:    nothing, all is well\x1b[2J\u202e" + "x" * 500
+
+
+@pytest.mark.parametrize("mode", ["enforce", "warn", "audit"])
+def test_names_from_objects_forge_nothing(mode: str) -> None:
+    policies = load(
+        policy("limit", CAP, mode=mode),
+        policy("fabric", RDMA, mode=mode),
+        policy("class", {"setPriorityClass": {"class": "ai-train-high"}}, mode=mode),
+    )
+    thing = training_pod(priorityClassName=HOSTILE)
+    thing["metadata"]["generateName"] = HOSTILE
+    thing["spec"]["containers"][0]["name"] = HOSTILE
+    review = review_of(thing, name=HOSTILE, namespace=HOSTILE)
+    for endpoint in Endpoint:
+        response = response_of(review, endpoint, policies)  # checks every text of it
+        assert "nothing, all is well\n" not in orjson.dumps(response).decode()
+
+
+@pytest.mark.parametrize("mode", ["enforce", "warn", "audit"])
+def test_a_pod_of_thousands_of_violations_has_a_bounded_answer(mode: str) -> None:
+    policies = load(policy("limit", CAP, mode=mode), policy("fabric", RDMA, mode=mode))
+    many = pod(*(container(f"c{number}-{'x' * 50}", 1) for number in range(2_000)))
+    for endpoint in Endpoint:
+        assert len(orjson.dumps(response_of(review_of(many), endpoint, policies) | {"patch": ""})) < 64 * 1024
+
+
+def test_a_denial_shows_five_and_counts_the_others() -> None:
+    policies = finds(*(fail("bad", ("spec", f"f{number}")) for number in range(60)))
+    status = response_of(review_of(pod()), VALIDATE, policies)["status"]
+    assert status["message"].count("where:") == 5
+    assert status["message"].endswith("… and 55 more; podgate check shows all")
+    assert [cause["field"] for cause in status["details"]["causes"]] == [f"spec.f{n}" for n in range(50)]
+
+
+def test_five_are_not_cut() -> None:
+    policies = finds(*(fail("bad", ("spec", f"f{number}")) for number in range(5)))
+    assert "more" not in response_of(review_of(pod()), VALIDATE, policies)["status"]["message"]
+
+
+def test_twenty_warnings() -> None:
+    policies = finds(*(fail("bad", ("spec", f"f{number}")) for number in range(60)), mode="warn")
+    assert response_of(review_of(pod()), VALIDATE, policies)["warnings"] == ["[p/r0] bad; mend it"] * 20
+
+
+def test_each_finding_is_shown_where_its_own_ceiling_puts_it() -> None:
+    policies = finds(
+        fail("bad", ("spec", "denied")),
+        Finding(Result.FAIL, "bad", path=("spec", "warned"), ceiling=Mode.WARN),
+        Finding(Result.FAIL, "bad", path=("spec", "recorded"), ceiling=Mode.AUDIT),
+        error("unknown", ("spec", "ignored"), why="nobody knows"),
+        skip("bad", ("spec", "skipped")),
+    )
+    response = response_of(review_of(pod()), VALIDATE, policies)
+    assert [cause["field"] for cause in response["status"]["details"]["causes"]] == ["spec.denied"]
+    assert response["status"]["message"].count("where:") == 1
+    assert response["warnings"] == ["[p/r0] bad; mend it"]
+
+
+def test_an_error_under_fail_is_a_denial_that_says_so() -> None:
+    policies = finds(error("unknown", why="nobody knows"), failurePolicy="Fail", contact="#help")
+    status = response_of(review_of(pod()), VALIDATE, policies)["status"]
+    assert status["message"].splitlines()[:2] == [
+        "cannot be evaluated: nobody knows.",
+        "  do:    give podgate these facts, or ask the platform team",
+    ]
+    assert status["message"].endswith(", #help")
+
+
+OWN: dict[str, tuple[Endpoint, list[str]]] = {
+    "both": (VALIDATE, ["a/r0", "b/r0"]),
+    "failurePolicy Fail": (VALIDATE_FAIL, ["b/r0"]),
+    "failurePolicy Ignore": (VALIDATE_IGNORE, ["a/r0"]),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "rules"), OWN.values(), ids=OWN)
+def test_each_validating_endpoint_answers_for_its_policies(endpoint: Endpoint, rules: list[str]) -> None:
+    policies = load(policy("a", CAP), policy("b", CAP, failurePolicy="Fail"))
+    response = response_of(review_of(training_pod()), endpoint, policies)
+    assert [cause["reason"] for cause in response["status"]["details"]["causes"]] == rules
+
+
+def test_own_texts_are_shown_in_every_language() -> None:
+    own = {"message": {"en": "Too many", "zh": "太多"}, "remediation": "Ask"}
+    policies = load(policy("p", CAP | own))
+    status = response_of(review_of(training_pod()), VALIDATE, policies, languages=("en", "zh"))["status"]
+    assert status["message"].splitlines()[0] == "Too many."
+    assert status["message"].splitlines()[-1] == "  太多。Ask"
+    first = response_of(review_of(training_pod()), VALIDATE, policies, languages=("zh",))["status"]
+    assert first["details"]["causes"][0]["message"] == "太多"
+
+
+def test_values_of_the_environment_are_in_no_text() -> None:
+    for mode in ("enforce", "warn", "audit"):
+        answer = call(review_of(training_pod()), MUTATE, load(policy("p", RDMA, mode=mode)))
+        response = orjson.loads(answer.body)["response"]
+        response.pop("patch", None)
+        assert "s3cret" not in orjson.dumps(response).decode() + repr(answer.record)
+
+
+def record_of(policies: PolicySet, endpoint: Endpoint, thing: Any, **others: Any) -> ReviewRecord:
+    return call(review_of(thing, **others), endpoint, policies).record
+
+
+# policies, endpoint, pod -> what the record calls it
+DECISIONS: dict[str, tuple[PolicySet, Endpoint, Any, str]] = {
+    "nothing": (load(policy("p", RDMA)), MUTATE, pod(), "allow"),
+    "changed": (load(policy("p", RDMA)), MUTATE, training_pod(), "mutate"),
+    "would be changed, audited": (load(policy("p", RDMA, mode="audit")), MUTATE, training_pod(), "allow"),
+    "would be changed, warned": (load(policy("p", RDMA, mode="warn")), MUTATE, training_pod(), "warn"),
+    "denied": (load(policy("p", CAP)), VALIDATE, training_pod(), "deny"),
+    "would be denied at the other endpoint": (load(policy("p", CAP)), VALIDATE_FAIL, training_pod(), "allow"),
+    "warned": (load(policy("p", CAP, mode="warn")), VALIDATE, training_pod(), "warn"),
+    "audited": (load(policy("p", CAP, mode="audit")), VALIDATE, training_pod(), "allow"),
+    "an error": (finds(error("bad")), VALIDATE, pod(), "error"),
+    "an error that denies": (finds(error("bad"), failurePolicy="Fail"), VALIDATE, pod(), "deny"),
+}
+
+
+@pytest.mark.parametrize(("policies", "endpoint", "thing", "decision"), DECISIONS.values(), ids=DECISIONS)
+def test_the_record_names_the_decision(
+    policies: PolicySet, endpoint: Endpoint, thing: Any, decision: str
+) -> None:
+    assert record_of(policies, endpoint, thing).decision == decision
+
+
+def test_the_record() -> None:
+    policies = load(policy("p", {"setPriorityClass": {"class": "ai-train-high"}}))
+    record = record_of(policies, MUTATE, training_pod(), dryRun=True)
+    assert record == ReviewRecord(
+        uid=UID,
+        decision_id=record.decision_id,
+        webhook=MUTATE,
+        operation="CREATE",
+        kind="Pod",
+        namespace="training",
+        name="trainer-<generated>",
+        user="ann",
+        dry_run=True,
+        decision="mutate",
+        results=(("p", "r0", "pass", "enforce"),),
+        changes=(("p", "r0", "spec.priorityClassName"), ("p", "r0", "spec.priority")),
+        policies=policies.hash,
+        warnings=0,
+    )
+
+
+@pytest.mark.parametrize("endpoint", Endpoint)
+def test_the_same_review_is_answered_alike_every_time(endpoint: Endpoint) -> None:
+    policies = load(policy("a", RDMA), policy("b", CAP, mode="warn"))
+    bodies = {
+        call(review_of(training_pod(), dryRun=dry), endpoint, policies).body for dry in (True, False, False)
+    }
+    assert len(bodies) == 1
+
+
+@pytest.mark.parametrize("endpoint", Endpoint)
+@pytest.mark.parametrize("subresource", ["exec", "attach", "portforward", "proxy"])
+def test_connect_has_no_metadata(endpoint: Endpoint, subresource: str) -> None:
+    options = {"kind": "PodExecOptions", "apiVersion": "v1", "command": ["sh"], "container": "main"}
+    review = review_of(options, "CONNECT", subResource=subresource)
+    review["request"]["kind"]["kind"] = "PodExecOptions"
+    policies = load(policy("p", CAP, failurePolicy="Fail"))
+    assert response_of(review, endpoint, policies) == {"uid": UID, "allowed": True}
+
+
+def test_the_checker_sees_what_is_wrong() -> None:
+    """A checker that passes everything would prove nothing."""
+    good = {"uid": UID, "allowed": True}
+    wrong: list[Any] = [
+        good | {"uid": "x"},
+        good | {"allowed": 1},
+        good | {"patch": "W10="},
+        good | {"patchType": "JSONPatch"},
+        good | {"patch": "W10=", "patchType": "JSONPatch"},
+        good | {"allowed": False},
+        good | {"warnings": []},
+        good | {"warnings": ["x" * 121]},
+        good | {"warnings": ["a\nb"]},
+        good | {"auditAnnotations": {"podgate.dev/x": "y"}},
+        good | {"auditAnnotations": {"x": "a\x1b"}},
+        good | {"more": 1},
+    ]
+    review = review_of(pod())
+    for response in wrong:
+        answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        with pytest.raises(AssertionError):
+            check_answer(answer, review, mutating=True)
