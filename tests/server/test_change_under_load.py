@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import certs
-from tests.server.running import Running, eventually, post, review, write_pair
+from tests.server.running import Running, answers, eventually, post, review, worker_of, write_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -230,3 +231,15 @@ def serial(gateway: Running) -> bytes:
     """The certificate that a new connection is shown."""
     with gateway.tls() as connection:
         return connection.getpeercert(binary_form=True) or b""
+
+
+def test_a_worker_that_dies_is_replaced_by_one_with_the_policies_of_now(
+    folder: Path, start: Callable[..., Running]
+) -> None:
+    """It inherits what the arbiter read at the start, and finds out at once that this is old."""
+    gateway = start()
+    (folder / "policies" / "a.yaml").write_text("two")
+    eventually(lambda: warnings(gateway.post(review())[1])[0] == "two")
+    os.kill(worker_of(gateway), signal.SIGKILL)
+    eventually(lambda: answers(gateway), 10)
+    eventually(lambda: warnings(gateway.post(review())[1])[0] == "two")

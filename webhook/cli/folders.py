@@ -35,13 +35,13 @@ def read_folders(paths: Sequence[Path]) -> list[tuple[str, bytes]]:
     Raises:
         FolderError: A path does not exist, or something in it cannot be read.
     """
-    return [(str(path), _read(path)) for path in _files(paths)]
+    return [(str(path), _read(path)) for path in _files(paths, SUFFIXES)]
 
 
-def fingerprint(paths: Sequence[Path]) -> Hashable:
+def fingerprint(paths: Sequence[Path], suffixes: tuple[str, ...] = SUFFIXES) -> Hashable:
     """Equal as long as no file was added, removed, replaced or written; a stat call a file, never raises."""
     try:
-        files = list(_files(paths))
+        files = list(_files(paths, suffixes))
     except FolderError as error:
         return error.message
     return tuple((str(path), *_stamp(path)) for path in files)
@@ -64,30 +64,30 @@ def _read(path: Path) -> bytes:
         raise FolderError(f"{path}: {error.strerror}") from error
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
+def _files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> Iterator[Path]:
     count = 0
     for path in paths:
-        for file in _under(path):
+        for file in _under(path, suffixes):
             count += 1
             if count > MAX_FILES:
                 raise FolderError(f"{path}: more than {MAX_FILES} YAML files: is this the right folder?")
             yield file
 
 
-def _under(path: Path) -> Iterator[Path]:
+def _under(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     try:
         mode = path.stat().st_mode
     except OSError as error:
         raise FolderError(f"{path}: {error.strerror}") from error
     if stat.S_ISDIR(mode):
-        yield from _walk(path, frozenset())
+        yield from _walk(path, suffixes, frozenset())
     elif stat.S_ISREG(mode):
         yield path
     else:
         raise FolderError(f"{path}: neither a folder nor a file")
 
 
-def _walk(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator[Path]:
+def _walk(folder: Path, suffixes: tuple[str, ...], above: frozenset[tuple[int, int]]) -> Iterator[Path]:
     """The files below ``folder``; links are followed, but never back to a folder above."""
     found = folder.stat()
     identity = (found.st_dev, found.st_ino)
@@ -96,8 +96,8 @@ def _walk(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator[Path]:
     for entry in _entries(folder):
         mode = _mode(entry)
         if stat.S_ISDIR(mode) and entry.name != PREREQUISITES:
-            yield from _walk(Path(entry.path), above | {identity})
-        elif stat.S_ISREG(mode) and _is_wanted(entry.name):
+            yield from _walk(Path(entry.path), suffixes, above | {identity})
+        elif stat.S_ISREG(mode) and entry.name.endswith(suffixes) and not entry.name.endswith(TEST_SUFFIXES):
             yield Path(entry.path)
 
 
@@ -120,7 +120,3 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 def _name(entry: os.DirEntry[str]) -> str:
     return entry.name
-
-
-def _is_wanted(name: str) -> bool:
-    return name.endswith(SUFFIXES) and not name.endswith(TEST_SUFFIXES)

@@ -16,7 +16,7 @@ import click
 
 import certs
 from webhook.cli.folders import fingerprint, read_folders
-from webhook.cli.inputs import read_inputs
+from webhook.cli.inputs import SUFFIXES, read_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,7 +149,7 @@ def _load(
     from webhook.server.state import ServerState, Sources  # noqa: PLC0415
 
     read = partial(_read, policies, facts, Mode(mode) if mode else Mode.ENFORCE)
-    state = ServerState(Sources(read, partial(fingerprint, (*policies, *facts))), languages)
+    state = ServerState(Sources(read, partial(fingerprint, (*policies, *facts), SUFFIXES)), languages)
     for problem in state.content.problems:
         click.echo(f"{'warning: ' if problem.is_warning else ''}{problem}", err=True)
     if not state.ready:

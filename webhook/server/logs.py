@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from webhook.admission import ReviewRecord
 
-#: A line stays below PIPE_BUF (4 KiB on Linux), so that the lines of two workers on one pipe do not mix:
-#: 6 texts of 200 characters and two lists of 10 are about 3 KiB at worst.
+#: A line stays below PIPE_BUF (4 KiB on Linux), so that the lines of two workers on one pipe do not mix: five texts
+#: of 200 characters and two lists of ten are 3 to 4 KiB, if not most of the characters need an escape.
 MAX_TEXT = 200
 MAX_LISTED = 10
 
