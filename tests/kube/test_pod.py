@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.kube.pod import Container, combined_requests, container_requests, containers, effective_requests
+from webhook.kube.pod import (
+    Container,
+    combined_requests,
+    container_requests,
+    containers,
+    effective_requests,
+    own_requests,
+)
 from webhook.kube.quantity import Quantity
 
 GPU = "nvidia.com/gpu"
@@ -265,3 +272,10 @@ def test_the_total_is_the_peak_of_a_simulated_start(parts: list[tuple[Any, int]]
     peak = max(peak, running + sum(amount for role, amount in parts if role == "app"))
     combined = combined_requests((role, {"cpu": amount}) for role, amount in parts)
     assert combined.get("cpu", 0) == peak
+
+
+def test_what_a_pod_asks_for_itself_leaves_the_overhead_out() -> None:
+    thing = pod(
+        app=[asks(cpu=9)], resources={"requests": {"memory": 2}}, overhead={"cpu": 1, "memory": 1, "disk": 1}
+    )
+    assert own_requests(thing) == {"cpu": 9, "memory": 2}

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.kube.quantity import MAX_EXPONENT, MAX_LENGTH, Quantity, QuantityError, parse_quantity
+from webhook.kube.quantity import (
+    MAX_EXPONENT,
+    MAX_LENGTH,
+    Quantity,
+    QuantityError,
+    format_quantity,
+    parse_quantity,
+)
 
 EXPECTED = (
     "a number and, if need be, one of the suffixes n u m k M G T P E Ki Mi Gi Ti Pi Ei "
@@ -295,3 +302,30 @@ def test_a_number_means_the_same_as_its_text(value: float) -> None:
 @given(st.text())
 def test_fails_only_with_its_own_error(text: str) -> None:
     assert isinstance(parsed(text), int | Fraction | QuantityError)
+
+
+FORMATTED: dict[str, tuple[Quantity, str]] = {
+    "nothing": (0, "0"),
+    "processors are written out": (1000, "1000"),
+    "half a processor": (Fraction(1, 2), "500m"),
+    "more than a whole": (Fraction(33, 2), "16500m"),
+    "a part that no suffix hits is rounded up": (Fraction(1, 3), "333333334n"),
+    "binary": (64 << 30, "64Gi"),
+    "decimal": (64 * 10**9, "64G"),
+    "one byte more is not hidden": ((64 << 30) + 1, "68719476737"),
+    "half a gibibyte more": ((64 << 30) + (512 << 20), "66048Mi"),
+    "negative": (-(64 << 30), "-64Gi"),
+}
+
+
+@pytest.mark.parametrize(("amount", "text"), FORMATTED.values(), ids=FORMATTED.keys())
+def test_an_amount_as_text(amount: Quantity, text: str) -> None:
+    assert format_quantity(amount) == text
+
+
+@given(st.one_of(near_quantities, st.integers(0, 2**70).map(str), st.integers(0, 2**33).map("{}Mi".format)))
+def test_an_amount_is_read_back_from_its_text(text: str) -> None:
+    amount = parsed(text)
+    if isinstance(amount, QuantityError):
+        return
+    assert parse_quantity(format_quantity(amount)) == amount

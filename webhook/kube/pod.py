@@ -86,12 +86,17 @@ def effective_requests(pod: Mapping[str, Any]) -> Requests:
     follows the API server's defaults (defaults.go, defaultPodRequests): it is the request where no container
     asks, and always for huge pages, which cannot be overcommitted.
     """
-    requests = combined_requests((each.role, container_requests(each.value)) for each in containers(pod))
-    spec = _map(pod, "spec")
-    if resources := _map(spec, "resources"):
-        _apply_pod_level(requests, resources)
-    if overhead := _map(spec, "overhead"):
+    requests = own_requests(pod)
+    if overhead := _map(_map(pod, "spec"), "overhead"):
         _add(requests, quantities(overhead))
+    return requests
+
+
+def own_requests(pod: Mapping[str, Any]) -> Requests:
+    """`effective_requests` without the overhead, which the runtime class adds and the author of a pod cannot change."""
+    requests = combined_requests((each.role, container_requests(each.value)) for each in containers(pod))
+    if resources := _map(_map(pod, "spec"), "resources"):
+        _apply_pod_level(requests, resources)
     return requests
 
 

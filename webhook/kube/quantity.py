@@ -25,6 +25,8 @@ _NANO = 9
 _NANOS: int = 10**_NANO
 # Binary quantities are capped, decimal ones are not (quantity.go, `maxAllowed`).
 _MAX_BINARY = 2**63 - 1
+# Below it, people read the number itself more easily than one with a suffix: 2048 processors are no 2Ki.
+_WRITTEN_OUT = 10**6 * _NANOS
 _PATTERN = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?")
 _DECIMAL_EXPONENTS = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_BITS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -64,6 +66,20 @@ def parse_quantity(value: object) -> Quantity:
 def whole_or_fraction(amount: Quantity) -> Quantity:
     """The same amount as an int where it is whole: sums of fractions stay fractions in Python."""
     return amount.numerator if amount.denominator == 1 else amount
+
+
+def format_quantity(amount: Quantity) -> str:
+    """The shortest text that stands for exactly this amount, for people to read.
+
+    Amounts below a million, such as processors, are written out. Parts of a nano are rounded up, as in parsing.
+    """
+    nanos = math.ceil(amount * _NANOS)
+    units = [(suffix, 10 ** (_NANO + exponent)) for suffix, exponent in _DECIMAL_EXPONENTS.items()]
+    if abs(nanos) <= _MAX_BINARY * _NANOS:
+        units += [(suffix, _NANOS << bits) for suffix, bits in _BINARY_BITS.items()]
+    largest = _NANOS if abs(nanos) < _WRITTEN_OUT else abs(nanos)
+    exact = (f"{nanos // unit}{suffix}" for suffix, unit in units if unit <= largest and nanos % unit == 0)
+    return min(exact, key=len)
 
 
 def _parse_bounded(text: str) -> Quantity:

@@ -24,6 +24,12 @@ ReplaceParameter = Annotated[Replace, PlainValidator(_replace)]
 """`replace:` of a setter, see `webhook.kube.draft.Replace`."""
 
 
+def _amount(text: str) -> str:
+    if _parsed(text) <= 0:
+        raise ValueError("expected an amount above zero, such as 500m or 16")
+    return text
+
+
 def _bytes(text: str) -> str:
     amount = _parsed(text)
     if amount <= 0 or not isinstance(amount, int):
@@ -37,6 +43,9 @@ def _parsed(text: str) -> Quantity:
     except QuantityError:
         return 0
 
+
+AmountParameter = Annotated[str, AfterValidator(_amount)]
+"""A quantity above zero, as it is written."""
 
 BytesParameter = Annotated[str, AfterValidator(_bytes)]
 """A quantity of whole bytes above zero, as it is written: to Kubernetes zero often means "without bound"."""
