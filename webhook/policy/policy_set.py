@@ -3,13 +3,15 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
-from webhook.facts import AcceleratorPool
+from webhook.facts import AcceleratorPool, Unknown
+from webhook.facts.cluster import WORKSPACE_LABEL
 from webhook.kube.accelerators import Catalogue
 from webhook.policy.match import Predicate, View, any_of
 from webhook.policy.schema import MatchClause
-from webhook.rules.base import Mode, MutatingRule, Rule, ValidatingRule
+from webhook.rules.base import Mode, MutatingRule, Received, Rule, ValidatingRule
 
 POD_SUBRESOURCES = ("pods/ephemeralcontainers", "pods/resize")
 """Ways to change a pod that are no update of `pods`; rules on pods that name UPDATE see them."""
@@ -78,27 +80,40 @@ class Candidate:
     validating: tuple[tuple[CompiledRule, ValidatingRule], ...]
 
 
+ANY_LABEL = ("namespaceLabel", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """The candidates for one resource and operation, by what they all need, so that one which cannot apply costs nothing.
 
-    A key is `("namespace", name)`, `("workload", class)`, `("accelerator", "")` or `("", "")`.
+    A key is `("namespace", name)`, `("namespaceLabel", "key=value")`, `("workload", class)`, `("accelerator", "")` or
+    `("", "")`. What needs a namespace's label also stands under `ANY_LABEL`, for namespaces whose labels are not known.
     """
 
     by_need: Mapping[tuple[str, str], tuple[Candidate, ...]] = field(default_factory=dict)
 
     def candidates(self, view: View) -> Iterable[Candidate]:
         """Those that may match, in order."""
-        received = view.received
-        found = [self.by_need.get(("", "")), self.by_need.get(("namespace", received.request.namespace))]
-        if received.request.kind == "Pod":
-            found.append(self.by_need.get(("workload", received.workload.workload_class)))
-            if received.workload.asks_for_accelerator:
-                found.append(self.by_need.get(("accelerator", "")))
-        given = [candidates for candidates in found if candidates]
+        given = [self.by_need[need] for need in self._met(view.received) if need in self.by_need]
         if len(given) < 2:
             return given[0] if given else ()
-        return sorted((c for candidates in given for c in candidates), key=lambda candidate: candidate.rank)
+        by_rank = {candidate.rank: candidate for candidates in given for candidate in candidates}
+        return [by_rank[rank] for rank in sorted(by_rank)]
+
+    def _met(self, received: Received) -> Iterator[tuple[str, str]]:
+        yield ("", "")
+        yield ("namespace", received.request.namespace)
+        if ANY_LABEL in self.by_need:
+            namespace = received.namespace
+            if isinstance(namespace, Unknown):
+                yield ANY_LABEL
+            else:
+                yield from (("namespaceLabel", f"{key}={value}") for key, value in namespace.labels.items())
+        if received.request.kind == "Pod":
+            yield ("workload", received.workload.workload_class)
+            if received.workload.asks_for_accelerator:
+                yield ("accelerator", "")
 
 
 NO_CANDIDATES = Bucket()
@@ -166,8 +181,19 @@ def _needs(clauses: list[MatchClause]) -> list[tuple[str, str]]:
     """What every clause needs, the most selective kind first."""
     if all(clause.namespaces and not any("*" in name for name in clause.namespaces) for clause in clauses):
         return [("namespace", name) for name in sorted({n for c in clauses for n in c.namespaces or ()})]
+    labels = [_namespace_labels(clause) for clause in clauses]
+    if all(labels):
+        return [ANY_LABEL, *(("namespaceLabel", text) for text in sorted(set(chain.from_iterable(labels))))]
     if all(clause.workloads for clause in clauses):
         return [("workload", name) for name in sorted({w for c in clauses for w in c.workloads or ()})]
     if all(clause.accelerators and not clause.accelerators.none for clause in clauses):
         return [("accelerator", "")]
     return [("", "")]
+
+
+def _namespace_labels(clause: MatchClause) -> tuple[str, ...]:
+    """Labels, as `key=value`, of which the namespace must have one; () where the clause needs none for certain."""
+    if clause.workspaces and not any("*" in name for name in clause.workspaces):
+        return tuple(f"{WORKSPACE_LABEL}={name}" for name in clause.workspaces)
+    wanted = (clause.namespace_selector or {}).get("matchLabels") or {}
+    return tuple(f"{key}={value}" for key, value in wanted.items())[:1]
