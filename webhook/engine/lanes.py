@@ -5,7 +5,7 @@ audited: all mutations that are not disabled; it shows what enforcing would do, 
 Where no audited mutation acts, both are one object. What the audited lane claims never reaches the real one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from webhook.facts import Unknown
@@ -71,21 +71,19 @@ def _run_policy(candidate: Candidate, lanes: Lanes) -> None:
         forked = not lanes.are_one
         lanes.found.extend(_run_in(candidate, lanes.real))
         if forked:
-            list(_run_in(candidate, lanes.audited))
+            _run_in(candidate, lanes.audited)
     elif applies(candidate, lanes.audited) is not False:
         lanes.fork()
         lanes.found.extend(_run_in(candidate, lanes.audited))
 
 
-def _run_in(candidate: Candidate, view: View) -> Iterator[tuple[CompiledRule, tuple[Finding, ...]]]:
+def _run_in(candidate: Candidate, view: View) -> Sequence[tuple[CompiledRule, tuple[Finding, ...]]]:
     answer = applies(candidate, view)
     if answer is False:
-        return
-    for compiled, rule in candidate.mutating:
-        if isinstance(answer, Unknown):
-            yield compiled, (unknown(answer),)
-        else:
-            yield compiled, _mutate(rule, view.subject, compiled.key)
+        return ()
+    if isinstance(answer, Unknown):
+        return [(compiled, (unknown(answer),)) for compiled, _ in candidate.mutating]
+    return [(compiled, _mutate(rule, view.subject, compiled.key)) for compiled, rule in candidate.mutating]
 
 
 def _mutate(rule: MutatingRule, subject: Subject, key: str) -> tuple[Finding, ...]:
