@@ -1,13 +1,23 @@
 """Accelerator pools: which nodes offer what, behind which taints, on which fabric."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from webhook.documents.schema import Schema
 from webhook.kube.globs import glob_matches
 from webhook.kube.node_affinity import could_be
+from webhook.kube.selectors import compile_label_selector
+
+
+def _labels(value: dict[str, str]) -> dict[str, str]:
+    compile_label_selector({"matchLabels": value})
+    return value
+
+
+NodeLabels = Annotated[dict[str, str], Field(min_length=1), AfterValidator(_labels)]
+"""Labels that nodes can have: what Kubernetes refuses as a label would make it refuse every pod that is sent there."""
 
 
 class Toleration(Schema):
@@ -18,6 +28,17 @@ class Toleration(Schema):
     value: str = ""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""] = ""
     toleration_seconds: int | None = None
+
+    @model_validator(mode="after")
+    def _accepted(self) -> "Toleration":
+        """What kubernetes/kubernetes:pkg/apis/core/validation (ValidateTolerations) refuses, and every pod with it."""
+        if not self.key and self.operator != "Exists":
+            raise ValueError("a toleration without a key needs operator: Exists")
+        if self.operator == "Exists" and self.value:
+            raise ValueError("operator Exists takes no value")
+        if self.toleration_seconds is not None and self.effect != "NoExecute":
+            raise ValueError("tolerationSeconds needs effect: NoExecute")
+        return self
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in a pod: only what was written."""
@@ -44,7 +65,7 @@ class PoolSpec(Schema):
     """
 
     resource_names: tuple[str, ...] = Field(min_length=1, strict=False)
-    node_labels: dict[str, str] = Field(min_length=1)
+    node_labels: NodeLabels
     tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
     devices_per_node: int | None = Field(default=None, ge=1)
     rdma: Rdma | None = None

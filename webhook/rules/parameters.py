@@ -1,13 +1,17 @@
 """Kinds of parameters that several rule types share."""
 
+import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, PlainValidator
+from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from webhook.documents.schema import Schema
 from webhook.kube.draft import Replace
-from webhook.kube.node_affinity import Requirement
+from webhook.kube.node_affinity import Operator, Requirement
 from webhook.kube.quantity import Quantity, QuantityError, parse_quantity
+from webhook.kube.selectors import compile_label_selector
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}\Z")
 
 
 def _replace(value: Any) -> Replace:
@@ -55,8 +59,20 @@ class RequirementParameter(Schema):
     """A requirement on a node label, in Kubernetes' own words."""
 
     key: str
-    operator: Annotated[str, Field(pattern="^(In|NotIn|Exists|DoesNotExist|Gt|Lt)$")]
+    operator: Operator
     values: tuple[str, ...] = Field(default=(), strict=False)
+
+    @model_validator(mode="after")
+    def _accepted(self) -> "RequirementParameter":
+        """What Kubernetes refuses (pkg/apis/core/validation, ValidateNodeSelectorRequirement), and every pod with it."""
+        if self.operator in ("Gt", "Lt"):
+            if len(self.values) != 1 or not _WHOLE.match(self.values[0]):
+                raise ValueError(f"{self.operator} takes one whole number, in quotes")
+            compile_label_selector({"matchExpressions": [{"key": self.key, "operator": "Exists"}]})
+        else:
+            # A label selector knows the other operators by the same rules.
+            compile_label_selector({"matchExpressions": [self.requirement.to_json()]})
+        return self
 
     @property
     def requirement(self) -> Requirement:

@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 
 from webhook.documents import Path
 from webhook.documents.schema import Schema
-from webhook.facts import AcceleratorPool
-from webhook.facts.pools import Toleration
+from webhook.facts import AcceleratorPool, Unknown
+from webhook.facts.pools import NodeLabels, Toleration
 from webhook.kube.draft import Draft
 from webhook.kube.field_path import mapping_at
 from webhook.kube.node_affinity import (
@@ -31,7 +31,7 @@ KUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/managed", "kueue.x-
 class VendorNodes(Schema):
     """The nodes of one vendor's accelerators."""
 
-    node_labels: dict[str, str] = Field(min_length=1)
+    node_labels: NodeLabels
     tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
 
 
@@ -96,10 +96,10 @@ class SetNodeAffinity(MutatingRule):
         },
     }
 
-    pools: tuple[str, ...] = Field(default=(), strict=False)
-    by_vendor: dict[str, VendorNodes] = {}
-    match_expressions: tuple[RequirementParameter, ...] = Field(default=(), strict=False)
-    tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
+    pools: tuple[str, ...] = Field(default=(), strict=False, min_length=1)
+    by_vendor: dict[str, VendorNodes] = Field(default={}, min_length=1)
+    match_expressions: tuple[RequirementParameter, ...] = Field(default=(), strict=False, min_length=1)
+    tolerations: tuple[Toleration, ...] = Field(default=(), strict=False, min_length=1)
 
     @model_validator(mode="after")
     def _one_source(self) -> "SetNodeAffinity":
@@ -123,7 +123,8 @@ class SetNodeAffinity(MutatingRule):
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         """See `MutatingRule.mutate`."""
         if not subject.received.vendors:
-            yield skip("device claim" if subject.workload.claims_devices else "no accelerator")
+            claimed = subject.received.claimed_vendors
+            yield skip("device claim" if isinstance(claimed, Unknown) else "no accelerator")
             return
         nodes = self._nodes(subject)
         if nodes is None:
@@ -165,9 +166,10 @@ class SetNodeAffinity(MutatingRule):
         if not vendors or any(vendor not in self.by_vendor for vendor in vendors):
             return None
         nodes = [self.by_vendor[vendor] for vendor in vendors]
-        requirements = tuple(
-            Requirement(key, "In", (value,)) for each in nodes for key, value in each.node_labels.items()
-        )
+        labels = {label for each in nodes for label in each.node_labels.items()}
+        if len(labels) > len({key for key, _ in labels}):
+            return None  # a node has one value for a label: no node has the accelerators of all these vendors
+        requirements = tuple(Requirement(key, "In", (value,)) for key, value in sorted(labels))
         return requirements, (*(t for each in nodes for t in each.tolerations), *self.tolerations)
 
     def _refusal(self, subject: Subject, requirements: tuple[Requirement, ...]) -> Finding | None:
@@ -201,7 +203,7 @@ def _require(draft: Draft, requirement: Requirement, key: str) -> None:
         return any(own.implies(requirement) for own in requirements_of([item]))
 
     for place in places:
-        draft.append((*place, "matchExpressions"), requirement.to_json(), key, says_it, requirement.key)
+        draft.append((*place, "matchExpressions"), requirement.to_json(), key, says_it, requirement.shown)
 
 
 def _tolerate(draft: Draft, toleration: Toleration, key: str) -> None:
