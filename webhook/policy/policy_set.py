@@ -81,6 +81,8 @@ class Candidate:
 
 
 ANY_LABEL = ("namespaceLabel", "")
+MOST_MERGED = 1024
+"""Merged lists that are kept: one for each combination of needs, which only policies name, that some object met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +94,20 @@ class Bucket:
     """
 
     by_need: Mapping[tuple[str, str], tuple[Candidate, ...]] = field(default_factory=dict)
+    _merged: dict[tuple[tuple[str, str], ...], tuple[Candidate, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def candidates(self, view: View) -> Iterable[Candidate]:
         """Those that may match, in order."""
-        given = [self.by_need[need] for need in self._met(view.received) if need in self.by_need]
-        if len(given) < 2:
-            return given[0] if given else ()
-        by_rank = {candidate.rank: candidate for candidates in given for candidate in candidates}
-        return [by_rank[rank] for rank in sorted(by_rank)]
+        met = tuple(need for need in self._met(view.received) if need in self.by_need)
+        found = self._merged.get(met)
+        if found is None:
+            by_rank = {candidate.rank: candidate for need in met for candidate in self.by_need[need]}
+            found = tuple(by_rank[rank] for rank in sorted(by_rank))
+            if len(self._merged) < MOST_MERGED:
+                self._merged[met] = found
+        return found
 
     def _met(self, received: Received) -> Iterator[tuple[str, str]]:
         yield ("", "")
