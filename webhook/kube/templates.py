@@ -86,16 +86,18 @@ class TemplateKind:
         kind: The kind.
         resource: The resource as kubectl writes it, ``jobs.batch``.
         places: Where the templates stand.
+        claims: Where the templates of persistent volume claims stand.
         elsewhere: Where the pods of an object without a template come from, for a sentence; empty where nowhere.
+        source: The entry of the document that says so.
     """
 
     group: str
     kind: str
     resource: str
     places: tuple["Place", ...] = field(repr=False)
+    claims: tuple["_Reference", ...] = field(repr=False)
     elsewhere: str
     source: Mapping[str, Any] = field(repr=False, compare=False)
-    """The entry of the document that says so."""
 
 
 class TemplateKinds:
@@ -153,6 +155,15 @@ def templates_of(kind: TemplateKind, obj: Mapping[str, Any]) -> tuple[Template, 
     return tuple(islice(found, MAX_TEMPLATES))
 
 
+def claim_templates_of(kind: TemplateKind, obj: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Where an object holds templates of persistent volume claims beside its pods; at most `MAX_TEMPLATES`.
+
+    The claims of ephemeral volumes stand in the pod itself.
+    """
+    found = (path for claim in kind.claims for path, value in claim.walk(obj) if isinstance(value, dict))
+    return tuple(islice(found, MAX_TEMPLATES))
+
+
 def virtual_pod(kind: TemplateKind, obj: Mapping[str, Any], template: Template) -> dict[str, Any]:
     """The pod as its controller would create it.
 
@@ -193,7 +204,7 @@ def to_object_path(template: Template, pod_path: Path) -> Path:
 _STEP = re.compile(
     r'(?:^|\.)(?P<key>[A-Za-z0-9_-]+)|(?:^|\.)(?P<each>\*)|\[(?P<item>\*)\]|\["(?P<quoted>[^"\]]+)"\]'
 )
-_FACTOR = re.compile(r"(?P<over>/ )?(?P<path>\S+?)(?: - (?P<less>\d{1,9}))?")
+_FACTOR = re.compile(r"- (?P<less>\d{1,9})|(?P<over>/ )?(?P<path>\S+)")
 _CONDITION = re.compile(r"(?P<negated>not )?(?P<path>\S+)(?: (?P<operator>=|>) (?P<value>\S+))?")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _BUILT_IN = frozenset({"name", "namespace", "role", "replica-type", "index", "replicas", "each"})
@@ -271,6 +282,7 @@ class _Kind(_Shared):
     copies: list[Literal["labels", "annotations"]] = []
     defaults: dict[str, _Default] = {}
     pods: list[_Pods] = []
+    claims: list[_PathText] = []
     elsewhere: str = ""
 
     @model_validator(mode="after")
@@ -338,9 +350,15 @@ class _Reference(NamedTuple):
     head: tuple[str | _Wildcard, ...]
     tail: tuple[str, ...]
 
+    def walk(self, root: Any) -> Iterator[tuple[Path, Any]]:
+        """Every value but null that it leads to, with its path."""
+        return _walk(root, (*self.head, *self.tail), ())
+
 
 class _Factor(NamedTuple):
-    reference: _Reference
+    """One step of a calculation, from left to right: times or over a number of the object, or less a fixed one."""
+
+    reference: _Reference | None
     divides: bool
     less: int
 
@@ -425,8 +443,9 @@ def _compile_reference(text: str) -> _Reference:
 def _compile_factor(text: str) -> _Factor:
     match = _FACTOR.fullmatch(text)
     if match is None:
-        raise ValueError("expected a path, `/ path` or `path - number`")
-    return _Factor(_compile_reference(match["path"]), match["over"] is not None, int(match["less"] or 0))
+        raise ValueError("expected `path`, `/ path` or `- number`")
+    reference = _compile_reference(match["path"]) if match["path"] else None
+    return _Factor(reference, match["over"] is not None, int(match["less"] or 0))
 
 
 def _compile_condition(text: str) -> _Condition:
@@ -443,7 +462,10 @@ def _compile_text(text: str) -> _Text:
 
 def _compile_kind(kind: _Kind, source: Mapping[str, Any]) -> TemplateKind:
     places = tuple(_compile_place(kind, pods) for pods in kind.pods)
-    return TemplateKind(kind.group, kind.kind, kind.resource, places, kind.elsewhere, copy.deepcopy(source))
+    claims = tuple(map(_compile_reference, kind.claims))
+    return TemplateKind(
+        kind.group, kind.kind, kind.resource, places, claims, kind.elsewhere, copy.deepcopy(source)
+    )
 
 
 def _compile_place(kind: _Kind, pods: _Pods) -> Place:
@@ -590,17 +612,19 @@ def _holds(condition: _Condition, obj: Any, entry: Any) -> bool:
 def _product(factors: tuple[_Factor, ...], obj: Any, entry: Any) -> int:
     total = 1
     for factor in factors:
-        number = max(_sum(factor, obj, entry) - factor.less, 0)
+        if factor.reference is None:
+            total = max(total - factor.less, 0)
+            continue
+        number = _sum(factor.reference, entry if factor.reference.from_entry else obj)
         # A group is never smaller than one pod, however its parts divide.
         total = max(total // max(number, 1), min(total, 1)) if factor.divides else total * number
         total = min(total, _MAX_REPLICAS)
     return total
 
 
-def _sum(factor: _Factor, obj: Any, entry: Any) -> int:
-    reference = factor.reference
-    counted = _walk(entry if reference.from_entry else obj, reference.head, ())
-    numbers = (_number(value_at(value, reference.tail)) for _, value in islice(counted, MAX_TEMPLATES))
+def _sum(reference: _Reference, root: Any) -> int:
+    counted = islice(_walk(root, reference.head, ()), MAX_TEMPLATES)
+    numbers = (_number(value_at(value, reference.tail)) for _, value in counted)
     return sum(1 if number is None else number for number in numbers)
 
 
@@ -745,9 +769,7 @@ def _repeated(scope: _Scope, variable: _CompiledVariable) -> Iterable[str]:
     """What a variable is repeated for, as variables are written: in capitals, with underscores."""
     if variable.for_each is None:
         return ("",)
-    reference = variable.for_each
-    items = islice(_walk(scope.obj, (*reference.head, *reference.tail), ()), MAX_TEMPLATES)
-    names = (_text(value) for _, value in items)
+    names = (_text(value) for _, value in islice(variable.for_each.walk(scope.obj), MAX_TEMPLATES))
     return [name.upper().replace("-", "_") for name in names if 0 < len(name) <= _MAX_LABEL]
 
 
