@@ -6,7 +6,6 @@ from typing import Any
 
 from webhook.expressions import Condition, EvaluationError
 from webhook.facts import Unknown
-from webhook.kube.field_path import mapping_at
 from webhook.kube.globs import glob_matches
 from webhook.kube.selectors import compile_label_selector
 from webhook.policy.schema import AcceleratorMatch, MatchClause
@@ -159,7 +158,7 @@ def _counts(view: View, names: tuple[str, ...] | None, low: int, high: int | Non
 
 def _labels_match(selector: dict[str, Any]) -> Predicate:
     matches = compile_label_selector(selector)
-    return lambda view: matches(mapping_at(view.subject.object, ("metadata", "labels")))
+    return lambda view: matches(view.subject.labels)
 
 
 def _in_workspace(patterns: tuple[str, ...]) -> Predicate:

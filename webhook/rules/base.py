@@ -17,7 +17,7 @@ from webhook.facts import AcceleratorPool, Facts, Namespace, Unknown, possible_p
 from webhook.kube.accelerators import Catalogue
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Draft
-from webhook.kube.field_path import list_at
+from webhook.kube.field_path import list_at, mapping_at
 from webhook.kube.workload import Workload, inspect_workload
 from webhook.rules.bindings import bind
 
@@ -179,12 +179,22 @@ class Subject:
         self.request = received.request
         self._pools_after: tuple[int, tuple[AcceleratorPool, ...]] = (-1, ())
         self._bound_after: tuple[int, Bindings | None] = (-1, None)
+        self._labels_after: tuple[int, Mapping[str, Any]] = (-1, {})
 
     @property
     def object(self) -> Mapping[str, Any]:
         """The object now; read-only."""
         now: Mapping[str, Any] = self.draft.object
         return now
+
+    @property
+    def labels(self) -> Mapping[str, Any]:
+        """Its labels now; looked up again only after a rule wrote, for many policies ask."""
+        writes, labels = self._labels_after
+        if writes != self.draft.writes:
+            labels = mapping_at(self.draft.object, ("metadata", "labels"))
+            self._labels_after = (self.draft.writes, labels)
+        return labels
 
     @property
     def workload(self) -> Workload:
