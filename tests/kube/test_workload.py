@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.kube.accelerators import shipped_catalogue
-from webhook.kube.workload import Workload, inspect_workload, is_classifying_label
+from webhook.kube.workload import (
+    Workload,
+    inspect_workload,
+    is_classifying_annotation,
+    is_classifying_label,
+    is_classifying_variable,
+)
 
 GPU = "nvidia.com/gpu"
 KUBEFLOW = "training.kubeflow.org"
@@ -614,6 +620,31 @@ def test_knows_labels_that_classify(key: str) -> None:
 )
 def test_knows_labels_that_do_not_classify(key: str) -> None:
     assert not is_classifying_label(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "decides"),
+    [(f"{LWS}/size", True), ("gpu-fraction", True), ("gpu-memory", True), ("gpu", False), ("size", False)],
+)
+def test_knows_annotations_that_classify(key: str, decides: bool) -> None:
+    assert is_classifying_annotation(key) is decides
+
+
+@pytest.mark.parametrize(
+    ("name", "decides"),
+    [
+        ("WORLD_SIZE", True),
+        ("PET_NNODES", True),
+        ("PET_NPROC_PER_NODE", True),
+        ("LWS_GROUP_SIZE", True),
+        ("VC_MASTER_HOSTS", True),
+        ("VC_MASTER_NUM", False),
+        ("NCCL_DEBUG", False),
+        ("world_size", False),
+    ],
+)
+def test_knows_variables_that_classify(name: str, decides: bool) -> None:
+    assert is_classifying_variable(name) is decides
 
 
 class Recorder(dict[str, Any]):

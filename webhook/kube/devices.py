@@ -20,6 +20,7 @@ _KAI_FRACTION = "gpu-fraction"
 _KAI_MEMORY = "gpu-memory"
 _KAI_DEVICES = "gpu-fraction-num-devices"
 _KAI_CONTAINER = "gpu-fraction-container-name"
+SHARING_ANNOTATIONS = frozenset({_KAI_FRACTION, _KAI_MEMORY, _KAI_DEVICES, _KAI_CONTAINER})
 _SCHEDULERS_WITHOUT_SHARING = ("", "default-scheduler", None)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 from webhook.documents import Path
 from webhook.kube.accelerators import Catalogue
-from webhook.kube.devices import AskedDevices, asked_devices
+from webhook.kube.devices import SHARING_ANNOTATIONS, AskedDevices, asked_devices
 from webhook.kube.field_path import list_at
 
 WorkloadClass = Literal["training", "inference", "notebook", "other"]
@@ -84,6 +84,16 @@ def is_classifying_label(key: str) -> bool:
     A rule that sets labels must not set this one: the next review would see another pod.
     """
     return key in _CLASSIFYING_LABELS
+
+
+def is_classifying_annotation(key: str) -> bool:
+    """Whether an annotation decides about the accelerators or the communication of a pod; see `is_classifying_label`."""
+    return key == _LWS_SIZE or key in SHARING_ANNOTATIONS
+
+
+def is_classifying_variable(name: str) -> bool:
+    """Whether an environment variable decides about the communication of a pod; see `is_classifying_label`."""
+    return name in _CLASSIFYING_VARIABLES or _names_volcano_hosts(name)
 
 
 class _Traits(NamedTuple):
@@ -268,6 +278,10 @@ _JOB_ROLE = "training.kubeflow.org/job-role"
 _RAY_NODE_TYPE = "ray.io/node-type"
 _RAY_HOST_INDEX = "ray.io/replica-host-index"
 _VOLCANO_TASK = "volcano.sh/task-spec"
+_NODE_COUNTS = ("LWS_GROUP_SIZE", "PET_NNODES")
+_WORLD_SIZE = "WORLD_SIZE"
+_PROCESSES_PER_NODE = "PET_NPROC_PER_NODE"
+_CLASSIFYING_VARIABLES = frozenset({*_NODE_COUNTS, _WORLD_SIZE, _PROCESSES_PER_NODE})
 _PODS_ARE_PROCESSES = ("training.kubeflow.org/job-name", "volcano.sh/job-name")
 
 
@@ -289,10 +303,10 @@ def _multi_node_by_metadata(traits: _Traits) -> str:
 
 def _multi_node_by_environment(traits: _Traits) -> str:
     environment = _environment(traits)
-    for name in ("LWS_GROUP_SIZE", "PET_NNODES"):
+    for name in _NODE_COUNTS:
         if (nodes := _count(environment.get(name))) > 1:
             return f"env {name}={nodes}"
-    if (world := _count(environment.get("WORLD_SIZE"))) > _own_processes(traits, environment):
+    if (world := _count(environment.get(_WORLD_SIZE))) > _own_processes(traits, environment):
         return f"env WORLD_SIZE={world}"
     return _volcano_peer(traits, environment)
 
@@ -304,7 +318,7 @@ def _own_processes(traits: _Traits, environment: Mapping[str, Any]) -> int:
     (kubeflow/training-operator:pkg/controller.v1/pytorch/envvar.go), as Volcano's pytorch plugin does. Elsewhere
     one process for each device is usual.
     """
-    per_node = _count(environment.get("PET_NPROC_PER_NODE"))
+    per_node = _count(environment.get(_PROCESSES_PER_NODE))
     if per_node or any(label in traits.labels for label in _PODS_ARE_PROCESSES):
         return max(1, per_node)
     return max(1, *traits.devices.counts.values()) if traits.devices.counts else 1
@@ -319,9 +333,13 @@ def _volcano_peer(traits: _Traits, environment: Mapping[str, Any]) -> str:
     if traits.labels.get(_VOLCANO_TASK) != "worker":
         return ""
     for name in environment:
-        if name.startswith("VC_") and name.endswith("_HOSTS") and name != "VC_WORKER_HOSTS":
+        if _names_volcano_hosts(name) and name != "VC_WORKER_HOSTS":
             return f"label {_VOLCANO_TASK}=worker beside another task"
     return ""
+
+
+def _names_volcano_hosts(name: str) -> bool:
+    return name.startswith("VC_") and name.endswith("_HOSTS")
 
 
 def _environment(traits: _Traits) -> dict[str, Any]:
