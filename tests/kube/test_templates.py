@@ -1272,6 +1272,19 @@ FAULTS: dict[str, tuple[Any, list[str]]] = {
     "a wrong type": (thing(resource=7), ["kinds[0].resource: expected a string, found 7 (put it in quotes)"]),
     "an empty step": (thing_pods(spec="a..b"), [f"kinds[0].pods[0].spec: {PATH}, found 'a..b'"]),
     "an index": (thing_pods(spec="a[0]"), [f"kinds[0].pods[0].spec: {PATH}, found 'a[0]'"]),
+    "an empty path": (thing(pods=[{"template": ""}]), [f"kinds[0].pods[0].template: {PATH}, found ''"]),
+    "a wildcard where one place is meant": (
+        thing_pods(spec="a[*]"),
+        ["kinds[0].pods[0].spec: expected a path without a wildcard, found 'a[*]'"],
+    ),
+    "a wildcard in a role": (
+        thing_pods(role=".a.*"),
+        ["kinds[0].pods[0].role: expected a path without a wildcard, found '.a.*'"],
+    ),
+    "a wildcard in a condition": (
+        thing_pods(when=["a[*] = b"]),
+        ["kinds[0].pods[0].when[0]: expected a path without a wildcard, found 'a[*] = b'"],
+    ),
     "a factor that is none": (
         thing_pods(replicas=["a * b"]),
         ["kinds[0].pods[0].replicas[0]: expected `path`, `/ path` or `- number`, found 'a * b'"],

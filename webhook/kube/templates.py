@@ -21,7 +21,9 @@ from webhook.documents.schema import Schema, problems_of
 from webhook.kube.field_path import mapping_at, value_at
 
 MAX_TEMPLATES = 200
-"""Templates of one object that are looked at. The largest real ones, JobSets and Ray clusters, have some ten."""
+"""Templates of one object that are looked at. The largest real ones, JobSets and Ray clusters, have some ten.
+
+The pods of any further ones are judged when they are created."""
 
 # Replicas are int32 in every API (kubernetes/api:apps/v1/types.go); a product of them stays here.
 _MAX_REPLICAS = 2**31 - 1
@@ -204,6 +206,7 @@ def to_object_path(template: Template, pod_path: Path) -> Path:
 _STEP = re.compile(
     r'(?:^|\.)(?P<key>[A-Za-z0-9_-]+)|(?:^|\.)(?P<each>\*)|\[(?P<item>\*)\]|\["(?P<quoted>[^"\]]+)"\]'
 )
+_NO_PATH = "expected a path such as spec.template or spec.tasks[*].template"
 _FACTOR = re.compile(r"- (?P<less>\d{1,9})|(?P<over>/ )?(?P<path>\S+)")
 _CONDITION = re.compile(r"(?P<negated>not )?(?P<path>\S+)(?: (?P<operator>=|>) (?P<value>\S+))?")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -213,6 +216,15 @@ _BUILT_IN = frozenset({"name", "namespace", "role", "replica-type", "index", "re
 def _path_text(text: str) -> str:
     _compile_reference(text)
     return text
+
+
+def _plain_path_text(text: str) -> str:
+    _plain(text)
+    return text
+
+
+def _role_text(text: str) -> str:
+    return _plain_path_text(text) if text.startswith(".") else text
 
 
 def _factor_text(text: str) -> str:
@@ -226,6 +238,8 @@ def _condition_text(text: str) -> str:
 
 
 _PathText = Annotated[str, AfterValidator(_path_text)]
+_PlainPathText = Annotated[str, AfterValidator(_plain_path_text)]
+_RoleText = Annotated[str, AfterValidator(_role_text)]
 _FactorText = Annotated[str, AfterValidator(_factor_text)]
 _ConditionText = Annotated[str, AfterValidator(_condition_text)]
 
@@ -254,7 +268,7 @@ class _Owner(Schema):
 
 
 class _Default(Schema):
-    source: _PathText = Field(alias="from")
+    source: _PlainPathText = Field(alias="from")
     value: str = ""
 
 
@@ -266,10 +280,10 @@ class _Shared(_Added):
 
 class _Pods(_Shared):
     template: _PathText
-    spec: _PathText = "spec"
-    metadata: _PathText = "metadata"
-    containers: dict[_PathText, str] = {}
-    role: str = ""
+    spec: _PlainPathText = "spec"
+    metadata: _PlainPathText = "metadata"
+    containers: dict[_PlainPathText, str] = {}
+    role: _RoleText = ""
     replicas: list[_FactorText] = []
     when: list[_ConditionText] = []
 
@@ -391,7 +405,7 @@ class _Addition(NamedTuple):
 
 class _Filled(NamedTuple):
     name: str
-    reference: _Reference
+    source: Path
     value: str
 
 
@@ -425,12 +439,14 @@ class Place:
 def _compile_reference(text: str) -> _Reference:
     from_entry = text.startswith(".")
     rest = text.removeprefix(".")
+    if not text:
+        raise ValueError(_NO_PATH)
     steps: list[str | _Wildcard] = []
     position = 0
     while position < len(rest):
         match = _STEP.match(rest, position)
         if match is None:
-            raise ValueError("expected a path such as spec.template or spec.tasks[*].template")
+            raise ValueError(_NO_PATH)
         kind = match.lastgroup or ""
         steps.append(_WILDCARDS.get(kind) or match[kind])
         position = match.end()
@@ -452,7 +468,7 @@ def _compile_condition(text: str) -> _Condition:
     match = _CONDITION.fullmatch(text)
     if match is None or (match["operator"] == ">" and not _is_number(match["value"])):
         raise ValueError("expected `path`, `path = text` or `path > number`, with `not` in front or without")
-    reference = _compile_reference(match["path"])
+    reference = _without_wildcard(match["path"])
     return _Condition(reference, match["operator"] or "", match["value"] or "", match["negated"] is not None)
 
 
@@ -482,7 +498,7 @@ def _compile_place(kind: _Kind, pods: _Pods) -> Place:
         when=tuple(map(_compile_condition, pods.when)),
         additions=tuple(map(_compile_addition, every)),
         defaults=tuple(
-            _Filled(name, _compile_reference(each.source), each.value) for name, each in kind.defaults.items()
+            _Filled(name, _plain(each.source), each.value) for name, each in kind.defaults.items()
         ),
         copies=tuple(kind.copies),
         values={name: tuple(map(_compile_factor, factors)) for name, factors in kind.values.items()},
@@ -518,7 +534,14 @@ def _compile_variable(variable: _Variable) -> _CompiledVariable:
 
 
 def _plain(text: str) -> Path:
-    return _compile_reference(text).tail
+    return _without_wildcard(text).tail
+
+
+def _without_wildcard(text: str) -> _Reference:
+    reference = _compile_reference(text)
+    if reference.head:
+        raise ValueError("expected a path without a wildcard")
+    return reference
 
 
 # -- templates of an object
@@ -728,7 +751,7 @@ def _spec(scope: _Scope, additions: list[_Addition]) -> Mapping[str, Any]:
     changed: dict[str, Any] = {}
     for default in place.defaults:
         if spec.get(default.name) is None:
-            value = value_at(scope.obj, default.reference.tail) or default.value
+            value = value_at(scope.obj, default.source) or default.value
             if value:
                 changed[default.name] = value
     if scope.template.appended:
