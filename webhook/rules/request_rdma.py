@@ -1,18 +1,20 @@
 """requestRDMA: the RDMA devices of the pool's fabric, for the containers that hold the accelerators."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from posixpath import normpath
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
+from pydantic.alias_generators import to_camel
 
 from webhook.documents import Path
-from webhook.facts import Rdma, Unknown
+from webhook.facts import AcceleratorPool, Rdma, Unknown
 from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.kube.managed_fields import owns
 from webhook.kube.pod import Container, container_requests, containers
-from webhook.kube.quantity import QuantityError, parse_quantity
+from webhook.kube.quantity import Quantity, QuantityError, parse_quantity
 from webhook.rules.base import Finding, Mode, MutatingRule, Subject, Texts, fail, skip
 
 INJECTOR_ANNOTATIONS = (
@@ -25,6 +27,29 @@ INJECTOR_ANNOTATIONS = (
 
 Sources: spidernet-io/spiderpool:pkg/podmanager/utils.go, k8snetworkplumbingwg/network-resources-injector:pkg/webhook/webhook.go.
 """
+
+ALLOWED_CAPABILITIES = {
+    "restricted": frozenset({"NET_BIND_SERVICE"}),
+    "baseline": frozenset(
+        [
+            "AUDIT_WRITE",
+            "CHOWN",
+            "DAC_OVERRIDE",
+            "FOWNER",
+            "FSETID",
+            "KILL",
+            "MKNOD",
+            "NET_BIND_SERVICE",
+            "SETFCAP",
+            "SETGID",
+            "SETPCAP",
+            "SETUID",
+            "SYS_CHROOT",
+        ]
+    ),
+}
+"""What may be added at a Pod Security level (kubernetes/pod-security-admission:policy/check_capabilities_{restricted,baseline}.go);
+privileged allows all. A level that Kubernetes cannot read counts as restricted (api/helpers.go, ParseLevel)."""
 
 CEILINGS = {"warn": Mode.WARN, "fail": Mode.ENFORCE}
 
@@ -41,9 +66,79 @@ class RequestRDMA(MutatingRule):
             ),
             "zh": ("Pod 中没有容器持有加速卡", "无需处理：RDMA 只注入到持有加速卡的容器"),
         },
-        "stands aside": {
-            "en": ("no RDMA is added: {why}", "remove it if podgate shall request RDMA for the pod"),
-            "zh": ("未注入 RDMA：{why}", "如需由 podgate 申请 RDMA，请移除该设置"),
+        "host network": {
+            "en": (
+                "the pod uses the host's network, so no RDMA is added",
+                "nothing, or remove hostNetwork if podgate shall request RDMA",
+            ),
+            "zh": ("Pod 使用主机网络，未注入 RDMA", "无需处理；如需由 podgate 申请 RDMA，请移除 hostNetwork"),
+        },
+        "infiniband": {
+            "en": (
+                "the pod mounts {mounted} of the node, so no RDMA is added",
+                "nothing, or remove the volume if podgate shall request RDMA",
+            ),
+            "zh": (
+                "Pod 挂载了节点的 {mounted}，未注入 RDMA",
+                "无需处理；如需由 podgate 申请 RDMA，请移除该卷",
+            ),
+        },
+        "injector": {
+            "en": (
+                "annotation {annotation} gives the pod its network devices, so no RDMA is added",
+                "nothing, or remove the annotation if podgate shall request RDMA",
+            ),
+            "zh": (
+                "注解 {annotation} 已为 Pod 提供网络设备，未注入 RDMA",
+                "无需处理；如需由 podgate 申请 RDMA，请移除该注解",
+            ),
+        },
+        "network claim": {
+            "en": (
+                "the pod claims devices of class {claimed} itself, so no RDMA is added",
+                "nothing, or remove the claim if podgate shall request RDMA",
+            ),
+            "zh": (
+                "Pod 通过 ResourceClaim 申请了 {claimed} 类设备，未注入 RDMA",
+                "无需处理；如需由 podgate 申请 RDMA，请移除该声明",
+            ),
+        },
+        "claim unclear": {
+            "en": (
+                "the pod's device claim may be for a network device, so no RDMA is added: {why}",
+                "give podgate the ResourceClaim",
+            ),
+            "zh": (
+                "Pod 的设备声明可能包含网络设备，未注入 RDMA：{why}",
+                "请为 podgate 提供 ResourceClaim 信息",
+            ),
+        },
+        "disabled": {
+            "en": (
+                "NCCL_IB_DISABLE=1 turns RDMA off, so none is added",
+                "nothing, or remove the variable if podgate shall request RDMA",
+            ),
+            "zh": (
+                "NCCL_IB_DISABLE=1 已关闭 RDMA，未注入",
+                "无需处理；如需由 podgate 申请 RDMA，请移除该变量",
+            ),
+        },
+        "own devices": {
+            "en": (
+                "the pod states {resource}: {quantity} itself, so no RDMA is added",
+                "nothing, or remove it if podgate shall request RDMA",
+            ),
+            "zh": (
+                "Pod 已自行声明 {resource}：{quantity}，未注入 RDMA",
+                "无需处理；如需由 podgate 申请 RDMA，请移除该声明",
+            ),
+        },
+        "shared": {
+            "en": (
+                "the pod's accelerators are shared ({sharing}), so no RDMA is added",
+                "ask for whole accelerators if the pod needs RDMA",
+            ),
+            "zh": ("Pod 使用共享加速卡（{sharing}），未注入 RDMA", "如需 RDMA，请申请整卡"),
         },
         "no pool": {
             "en": (
@@ -75,16 +170,6 @@ class RequestRDMA(MutatingRule):
                 "请调整卡数，或自行声明 RDMA 请求",
             ),
         },
-        "devices per node": {
-            "en": (
-                "pool {pool} counts RDMA per node but does not say devicesPerNode",
-                "add devicesPerNode to the pool",
-            ),
-            "zh": (
-                "资源池 {pool} 按节点计算 RDMA，但未设置 devicesPerNode",
-                "请在资源池中添加 devicesPerNode",
-            ),
-        },
         "capability forbidden": {
             "en": (
                 "{capability} is left out: namespace {namespace} enforces the Pod Security level {level}",
@@ -114,27 +199,28 @@ class RequestRDMA(MutatingRule):
     def _one_source(self) -> "RequestRDMA":
         if self.from_pool == bool(self.resource_names):
             raise ValueError("give either fromPool: true or resourceNames")
+        beside = self.model_fields_set & {"per", "count", "devices_per_node"}
+        if self.from_pool and beside:
+            names = ", ".join(sorted(map(to_camel, beside)))
+            raise ValueError(f"with fromPool the pool says per, count and devicesPerNode; remove {names}")
+        if not self.from_pool and "when_pool_unclear" in self.model_fields_set:
+            raise ValueError("whenPoolUnclear needs fromPool: true")
         if self.per == "node" and not self.from_pool and self.devices_per_node is None:
             raise ValueError("per: node needs devicesPerNode")
         return self
 
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         """See `MutatingRule.mutate`."""
-        if not subject.workload.holders:
-            yield skip("no accelerator")
-            return
-        fabric = self._fabric(subject)
-        if isinstance(fabric, Finding):
-            yield fabric
-            return
         holders = _holders(subject)
-        amounts = [_amount(fabric, _devices(subject, holder)) for holder in holders]
-        why = _reason_to_stand_aside(subject, fabric.rdma.resource_names, holders, amounts)
-        if why:
-            yield skip("stands aside", why=why)
+        fabric = _unfit(subject) or _chosen_otherwise(subject, holders) or self._fabric(subject)
+        if isinstance(fabric, Finding):
+            # Whoever states devices himself need not be told which pool is unclear.
+            yield _own_devices(subject, (), holders, [None] * len(holders)) or fabric
             return
-        if any(amount is None for amount in amounts):
-            yield _no_whole_number(subject, fabric, holders, amounts)
+        amounts = [_amount(fabric, _devices(subject, holder)) for holder in holders]
+        obstacle = _own_devices(subject, fabric.rdma.resource_names, holders, amounts)
+        if obstacle or None in amounts:
+            yield obstacle or _no_whole_number(subject, fabric, holders, amounts)
             return
         for holder, amount in zip(holders, amounts, strict=True):
             self._request(subject, key, holder, fabric.rdma.resource_names, str(amount))
@@ -145,22 +231,17 @@ class RequestRDMA(MutatingRule):
     def _fabric(self, subject: Subject) -> "_Fabric | Finding":
         if not self.from_pool:
             rdma = Rdma.model_construct(resource_names=self.resource_names, per=self.per, count=self.count)
-            return _Fabric("", rdma, self.devices_per_node)
+            return _Fabric(rdma, self.devices_per_node)
         pools = subject.possible_pools
-        fabrics = [
-            _Fabric(pool.name, pool.rdma, pool.devices_per_node) for pool in pools if pool.rdma is not None
-        ]
+        fabrics = [_Fabric(pool.rdma, pool.devices_per_node) for pool in pools if pool.rdma is not None]
         if not fabrics:
             return skip("no pool", asked=", ".join(subject.workload.accelerators))
         first = fabrics[0]
         if len(fabrics) == len(pools) and all(other.like(first) for other in fabrics):
-            if first.rdma.per == "node" and first.devices_per_node is None:
-                return skip("devices per node", pool=first.pool)
             return first
-        label = next(iter(pools[0].node_labels.items()))
         names = ", ".join(pool.name for pool in pools)
         found = skip if self.when_pool_unclear == "skip" else fail
-        unclear = found("pool unclear", pools=names, example=f"{label[0]}: {label[1]}")
+        unclear = found("pool unclear", pools=names, example=_telling_label(pools))
         return replace(unclear, ceiling=CEILINGS.get(self.when_pool_unclear, Mode.ENFORCE))
 
     def _request(
@@ -171,20 +252,24 @@ class RequestRDMA(MutatingRule):
                 subject.draft.set((*holder.path, "resources", part, name), amount, key)
 
     def _add_capabilities(self, subject: Subject, key: str, holders: list[Container]) -> Iterator[Finding]:
-        if not self.capabilities:
+        lacking = [(h, name) for h in holders for name in self.capabilities if _lacks(subject, h, name)]
+        if not lacking:
             return
-        level = subject.facts.pod_security(subject.request.namespace)
-        names = ", ".join(self.capabilities)
-        if isinstance(level, Unknown):
+        namespace = subject.request.namespace
+        level = subject.facts.pod_security(namespace)
+        known = "restricted" if isinstance(level, Unknown) else level
+        allowed = ALLOWED_CAPABILITIES.get(known, ALLOWED_CAPABILITIES["restricted"])
+        left_out: list[str] = []
+        for holder, capability in lacking:
+            if known == "privileged" or _plain(capability) in allowed:
+                _add_capability(subject, key, holder, capability)
+            else:
+                left_out.append(capability)
+        names = ", ".join(dict.fromkeys(left_out))
+        if names and isinstance(level, Unknown):
             yield skip("capability unclear", capability=names, why=level.why)
-        elif level != "privileged":
-            yield skip(
-                "capability forbidden", capability=names, namespace=subject.request.namespace, level=level
-            )
-        else:
-            for holder in holders:
-                for capability in self.capabilities:
-                    _add_capability(subject, key, holder, capability)
+        elif names:
+            yield skip("capability forbidden", capability=names, namespace=namespace, level=level)
 
     def _add_env(self, subject: Subject, key: str, holder: Container) -> None:
         for name, value in self.env.items():
@@ -195,13 +280,32 @@ class RequestRDMA(MutatingRule):
 class _Fabric:
     """What a pool says of its RDMA devices."""
 
-    def __init__(self, pool: str, rdma: Rdma, devices_per_node: int | None) -> None:
-        self.pool, self.rdma, self.devices_per_node = pool, rdma, devices_per_node
+    def __init__(self, rdma: Rdma, devices_per_node: int | None) -> None:
+        self.rdma, self.devices_per_node = rdma, devices_per_node
 
     def like(self, other: "_Fabric") -> bool:
         """Whether a pod gets the same devices from both."""
         same_ratio = self.rdma.per != "node" or self.devices_per_node == other.devices_per_node
         return self.rdma == other.rdma and same_ratio
+
+
+def _unfit(subject: Subject) -> Finding | None:
+    """Why the pod can have no RDMA at all."""
+    claimed = subject.received.claimed_vendors
+    if not subject.workload.holders or not (subject.received.vendors or isinstance(claimed, Unknown)):
+        return skip("no accelerator")
+    shared = subject.workload.sharing - {"none"}
+    if shared:
+        return skip("shared", sharing=", ".join(sorted(shared)))
+    return None
+
+
+def _telling_label(pools: Sequence[AcceleratorPool]) -> str:
+    """A label of the first pool that some other pool has not, as an example of how to choose."""
+    labels = pools[0].node_labels.items()
+    telling = (label for label in labels if any(label not in pool.node_labels.items() for pool in pools[1:]))
+    key, value = next(telling, next(iter(labels)))
+    return f"{key}: {value}"
 
 
 def _is_named(name: str, entry: Any) -> bool:
@@ -216,7 +320,13 @@ def _holders(subject: Subject) -> list[Container]:
 def _devices(subject: Subject, holder: Container) -> int:
     """Whole accelerators that one container asks for."""
     requests = container_requests(holder.value)
-    return sum(int(requests.get(name, 0)) for name in subject.workload.accelerators)
+    return sum(_in_devices(subject, name, requests.get(name, 0)) for name in subject.workload.accelerators)
+
+
+def _in_devices(subject: Subject, name: str, quantity: Quantity) -> int:
+    """Some device plugins count parts of a device, as many to one."""
+    known = subject.received.catalogue.resource(name)
+    return int(quantity) // (known.per_device if known and known.per_device else 1)
 
 
 def _amount(fabric: _Fabric, devices: int) -> int | None:
@@ -244,28 +354,40 @@ def _no_whole_number(
     )
 
 
-def _reason_to_stand_aside(
-    subject: Subject, names: tuple[str, ...], holders: list[Container], amounts: list[int | None]
-) -> str:
-    """Why the pod's network is somebody else's choice; "" if it is not."""
+def _chosen_otherwise(subject: Subject, holders: list[Container]) -> Finding | None:
+    """Why the pod's network is somebody else's choice."""
     pod = subject.object
     if value_at(pod, ("spec", "hostNetwork")) is True:
-        return "the pod uses the host's network"
-    if any(_is_infiniband(volume) for volume in list_at(pod, ("spec", "volumes"))):
-        return "the pod mounts /dev/infiniband"
+        return skip("host network", ("spec", "hostNetwork"))
+    for index, volume in enumerate(list_at(pod, ("spec", "volumes"))):
+        if _is_infiniband(volume):
+            return skip(
+                "infiniband", ("spec", "volumes", index), mounted=value_at(volume, ("hostPath", "path"))
+            )
     annotation = _injector(subject)
     if annotation:
-        return f"annotation {annotation} gives the pod its network devices"
-    if subject.workload.claims_devices:
-        return "the pod claims devices itself"
-    if any(_disables_rdma(holder) for holder in holders):
-        return "NCCL_IB_DISABLE=1"
-    return _own_rdma(subject, names, holders, amounts)
+        return skip("injector", ("metadata", "annotations", annotation), annotation=annotation)
+    return _claimed(subject) or _disabled(holders)
+
+
+def _claimed(subject: Subject) -> Finding | None:
+    """A device claim for something that is no accelerator, or of which nobody knows what it is for."""
+    for index, claim in enumerate(list_at(subject.object, ("spec", "resourceClaims"))):
+        place: Path = ("spec", "resourceClaims", index)
+        classes = subject.facts.device_classes(
+            subject.request.namespace, claim if isinstance(claim, dict) else {}
+        )
+        if isinstance(classes, Unknown):
+            return skip("claim unclear", place, why=classes.why)
+        other = [name for name in classes if subject.received.catalogue.device_class(name) is None]
+        if other:
+            return skip("network claim", place, claimed=", ".join(other))
+    return None
 
 
 def _is_infiniband(volume: Any) -> bool:
     path = value_at(volume, ("hostPath", "path"))
-    return isinstance(path, str) and (path.rstrip("/") + "/").startswith("/dev/infiniband/")
+    return isinstance(path, str) and (normpath(path) + "/").startswith("/dev/infiniband/")
 
 
 def _injector(subject: Subject) -> str:
@@ -282,16 +404,17 @@ def _injector(subject: Subject) -> str:
     )
 
 
-def _disables_rdma(holder: Container) -> bool:
-    return any(
-        value_at(entry, ("name",)) == "NCCL_IB_DISABLE" and value_at(entry, ("value",)) == "1"
-        for entry in list_at(holder.value, ("env",))
-    )
+def _disabled(holders: list[Container]) -> Finding | None:
+    for holder in holders:
+        for index, entry in enumerate(list_at(holder.value, ("env",))):
+            if _is_named("NCCL_IB_DISABLE", entry) and value_at(entry, ("value",)) == "1":
+                return skip("disabled", (*holder.path, "env", index))
+    return None
 
 
-def _own_rdma(
+def _own_devices(
     subject: Subject, names: tuple[str, ...], holders: list[Container], amounts: list[int | None]
-) -> str:
+) -> Finding | None:
     """The RDMA device that somebody chose; what this rule would write there itself, and no client wrote, is not one.
 
     Without managedFields nobody can tell: then the rule's own work is recognised by being complete.
@@ -306,15 +429,16 @@ def _own_rdma(
         for container in containers(subject.object)
         for part in ("limits", "requests")
         for name, quantity in mapping_at(container.value, ("resources", part)).items()
+        if quantity is not None
         if subject.received.catalogue.is_rdma(name) or name in names
     ]
     expected = len(holders) * len(names) * 2
     for path, quantity, amount in present:
-        mine = amount is not None and _is_amount(quantity, amount)
-        known_mine = _client_wrote(subject, path) is False or len(present) == expected
-        if not (mine and known_mine):
-            return f"{path[-1]}: {quantity} is there already"
-    return ""
+        client_wrote = _client_wrote(subject, path)
+        is_ours = client_wrote is False or (client_wrote is None and len(present) == expected)
+        if amount is None or not is_ours or not _is_amount(quantity, amount):
+            return skip("own devices", path, resource=path[-1], quantity=quantity)
+    return None
 
 
 def _is_amount(quantity: Any, amount: int) -> bool:
@@ -332,20 +456,22 @@ def _client_wrote(subject: Subject, path: Path) -> bool | None:
     return owns(value_at(pod, ("metadata", "managedFields")), keyed)
 
 
-def _add_capability(subject: Subject, key: str, holder: Container, capability: str) -> None:
-    context: Path = (*holder.path, "securityContext")
-    if value_at(subject.object, (*context, "privileged")) is True:
-        return
-    dropped = {_plain(name) for name in list_at(subject.object, (*context, "capabilities", "drop"))}
-    if _plain(capability) in dropped:
-        return
-    subject.draft.append(
-        (*context, "capabilities", "add"),
-        capability,
-        key,
-        lambda item: _plain(item) in (_plain(capability), "ALL"),
-        _plain(capability),
+def _lacks(subject: Subject, holder: Container, capability: str) -> bool:
+    """Whether a container neither has a capability nor gave it up: a privileged one has all."""
+    context = mapping_at(subject.object, (*holder.path, "securityContext"))
+    added = {_plain(name) for name in list_at(context, ("capabilities", "add"))}
+    dropped = {_plain(name) for name in list_at(context, ("capabilities", "drop"))}
+    return (
+        context.get("privileged") is not True
+        and added.isdisjoint({_plain(capability), "ALL"})
+        and (_plain(capability) not in dropped)
     )
+
+
+def _add_capability(subject: Subject, key: str, holder: Container, capability: str) -> None:
+    name = _plain(capability)
+    place: Path = (*holder.path, "securityContext", "capabilities", "add")
+    subject.draft.append(place, capability, key, lambda item: _plain(item) == name, name)
 
 
 def _plain(capability: Any) -> str:
