@@ -367,16 +367,25 @@ RULES: Mapping[str, tuple[str, list[str]]] = {
 }
 
 SPECS: Mapping[str, tuple[str, list[str]]] = {
-    "templates is no key": (
-        "templates:\n  check: warn",
+    "a template kind that is not": (
+        "templates:\n  mutate: [pytorchjob]",
         [
-            "6:3 unknown key 'templates' in spec | it may be one of: contact, description, exclude, failurePolicy, link, match, mode, order, rules, severity, title",
+            (
+                "7:14 unknown kind with pods 'pytorchjob'; kinds are named as kubectl writes them | "
+                "did you mean pytorchjobs.kubeflow.org?"
+            ),
         ],
     ),
-    "optOut is no key": (
-        "optOut: allowed",
+    "another check of templates": (
+        "templates:\n  check: enforce",
         [
-            "6:3 unknown key 'optOut' in spec | it may be one of: contact, description, exclude, failurePolicy, link, match, mode, order, rules, severity, title",
+            "7:12 spec.templates.check: expected sameAsMode, warn or disabled, found 'enforce'",
+        ],
+    ),
+    "optOut as a boolean": (
+        "optOut: true",
+        [
+            "6:11 spec.optOut: expected allowed or denied, found the boolean true",
         ],
     ),
     "another severity": (
@@ -442,18 +451,6 @@ SPECS: Mapping[str, tuple[str, list[str]]] = {
 }
 
 DOCUMENTS: Mapping[str, tuple[str, list[str]]] = {
-    "an override is no kind yet": (
-        "apiVersion: podgate.dev/v1alpha1\nkind: PodPolicyOverride\nmetadata:\n  name: x\nspec:\n  policies: [a]\n",
-        [
-            "2:7 unknown kind 'PodPolicyOverride' | did you mean PodPolicy?",
-        ],
-    ),
-    "an exception is no kind yet": (
-        "apiVersion: podgate.dev/v1alpha1\nkind: PodPolicyException\n",
-        [
-            "2:7 unknown kind 'PodPolicyException' | did you mean PodPolicy?",
-        ],
-    ),
     "another version": (
         "apiVersion: podgate.dev/v1\nkind: PodPolicy\n",
         [
@@ -475,7 +472,7 @@ DOCUMENTS: Mapping[str, tuple[str, list[str]]] = {
     "no kind": (
         "apiVersion: podgate.dev/v1alpha1\n",
         [
-            "1:1 kind is missing | it may be one of: AcceleratorPool, PodPolicy",
+            "1:1 kind is missing | it may be one of: AcceleratorPool, PodPolicy, PodPolicyException, PodPolicyOverride",
         ],
     ),
     "a name in capitals": (
@@ -505,7 +502,7 @@ DOCUMENTS: Mapping[str, tuple[str, list[str]]] = {
     "another engine's policy": (
         "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\n",
         [
-            "2:7 unknown kind 'ClusterPolicy' | it may be one of: AcceleratorPool, PodPolicy",
+            "2:7 unknown kind 'ClusterPolicy' | it may be one of: AcceleratorPool, PodPolicy, PodPolicyException, PodPolicyOverride",
         ],
     ),
 }

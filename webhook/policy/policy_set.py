@@ -3,12 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import chain
 from typing import Literal
 
 from webhook.facts import AcceleratorPool, Unknown
 from webhook.facts.cluster import WORKSPACE_LABEL
 from webhook.kube.accelerators import Catalogue
+from webhook.kube.templates import TemplateKinds
 from webhook.policy.match import Predicate, View, any_of
 from webhook.policy.schema import MatchClause
 from webhook.rules.base import Mode, MutatingRule, Received, Rule, ValidatingRule
@@ -26,6 +28,7 @@ class CompiledRule:
         ceiling: the most that may be done where /validate finds its mutation not applied.
         message: the policy's own text by language, {} for the rule type's.
         remediation: likewise.
+        override: the PodPolicyOverride that had the last word, "" if none.
     """
 
     key: str
@@ -39,6 +42,36 @@ class CompiledRule:
     remediation: Mapping[str, str]
     link: str
     contact: str
+    override: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledException:
+    """A PodPolicyException as it concerns one policy.
+
+    Attributes:
+        rule: the rule that it lifts, "" for all of the policy.
+        expires_at: the first moment at which it is no longer in force.
+    """
+
+    name: str
+    rule: str
+    clauses: tuple[MatchClause, ...]
+    matches: Predicate
+    reason: str
+    owner: str
+    reference: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A PodPolicyOverride as it concerns one policy: the policy as it is where the override matches."""
+
+    name: str
+    clauses: tuple[MatchClause, ...]
+    matches: Predicate
+    policy: "CompiledPolicy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +81,11 @@ class CompiledPolicy:
     Attributes:
         clauses: the alternatives of its match with their predicates.
         excludes: what exempts, None if nothing does.
+        opt_out: whether an object may exempt itself by annotation.
+        check_templates: see `TemplateUse.check`.
+        mutate_templates: see `TemplateUse.mutate`.
+        overrides: the first that matches decides.
+        exceptions: before all overrides.
     """
 
     name: str
@@ -59,6 +97,16 @@ class CompiledPolicy:
     clauses: tuple[tuple[MatchClause, Predicate], ...]
     excludes: Predicate | None
     rules: tuple[CompiledRule, ...]
+    opt_out: bool = False
+    check_templates: Literal["sameAsMode", "warn", "disabled"] = "sameAsMode"
+    mutate_templates: frozenset[str] = frozenset()
+    overrides: tuple[Override, ...] = ()
+    exceptions: tuple[CompiledException, ...] = ()
+
+    @property
+    def modes(self) -> frozenset[Mode]:
+        """Every mode that it may have, by some override."""
+        return frozenset({self.mode, *(override.policy.mode for override in self.overrides)})
 
     @property
     def operations(self) -> frozenset[str]:
@@ -78,6 +126,7 @@ class Candidate:
     excludes: Predicate | None
     mutating: tuple[tuple[CompiledRule, MutatingRule], ...]
     validating: tuple[tuple[CompiledRule, ValidatingRule], ...]
+    overrides: tuple[tuple[Predicate, "Candidate"], ...] = ()
 
 
 ANY_LABEL = ("namespaceLabel", "")
@@ -139,6 +188,7 @@ class PolicySet:
     policies: tuple[CompiledPolicy, ...]
     pools: tuple[AcceleratorPool, ...]
     catalogue: Catalogue
+    templates: TemplateKinds
     hash: str
     index: Mapping[tuple[str, str], Bucket] = field(default_factory=dict)
 
@@ -156,7 +206,7 @@ def index_of(policies: Iterable[CompiledPolicy]) -> dict[tuple[str, str], Bucket
         lambda: defaultdict(list)
     )
     for rank, policy in enumerate(policies):
-        if policy.mode is Mode.DISABLED:
+        if policy.modes == {Mode.DISABLED}:
             continue
         for place, candidate, clauses in _places(rank, policy):
             for need in _needs(clauses):
@@ -171,18 +221,23 @@ def _places(
         chosen = [(c, p) for c, p in policy.clauses if operation in (c.operations or ("CREATE",))]
         matches = any_of(tuple(predicate for _, predicate in chosen))
         for resource in sorted({resource for rule in policy.rules for resource in rule.rule.targets}):
-            rules = [rule for rule in policy.rules if resource in rule.rule.targets]
-            candidate = Candidate(
-                rank,
-                policy,
-                matches,
-                policy.excludes,
-                tuple((r, r.rule) for r in rules if isinstance(r.rule, MutatingRule)),
-                tuple((r, r.rule) for r in rules if isinstance(r.rule, ValidatingRule)),
-            )
+            candidate = _candidate(rank, policy, matches, resource)
             also = POD_SUBRESOURCES if (resource, operation) == ("pods", "UPDATE") else ()
             for name in (resource, *also):
                 yield (name, operation), candidate, [clause for clause, _ in chosen]
+
+
+def _candidate(rank: int, policy: CompiledPolicy, matches: Predicate, resource: str) -> Candidate:
+    rules = [rule for rule in policy.rules if resource in rule.rule.targets]
+    return Candidate(
+        rank,
+        policy,
+        matches,
+        policy.excludes,
+        tuple((r, r.rule) for r in rules if isinstance(r.rule, MutatingRule)),
+        tuple((r, r.rule) for r in rules if isinstance(r.rule, ValidatingRule)),
+        tuple((o.matches, _candidate(rank, o.policy, matches, resource)) for o in policy.overrides),
+    )
 
 
 def _needs(clauses: list[MatchClause]) -> list[tuple[str, str]]:

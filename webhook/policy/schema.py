@@ -1,6 +1,7 @@
 """The shape of podgate's own kinds, as their files have it."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -12,6 +13,7 @@ from webhook.rules.base import Mode
 API_VERSION = "podgate.dev/v1alpha1"
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?\Z")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 MOST_RULES = 64
 """Rules of one policy: keys of findings, metrics and audit annotations are bounded by it."""
 
@@ -141,6 +143,18 @@ class RuleEntry(Schema):
     remediation: Text = {}
 
 
+class TemplateUse(Schema):
+    """What a policy does with the pod templates of controllers.
+
+    Attributes:
+        check: whether the author of a template is told: as of a pod, at most with a warning, or not at all.
+        mutate: the kinds whose templates the policy's setters write into, as kubectl names them.
+    """
+
+    check: Literal["sameAsMode", "warn", "disabled"] = "sameAsMode"
+    mutate: Strings | None = None
+
+
 class PolicySpec(Schema):
     """A policy's spec, without its rules."""
 
@@ -154,7 +168,53 @@ class PolicySpec(Schema):
     order: int = 100
     match: Clauses
     exclude: Clauses | None = None
+    templates: TemplateUse = TemplateUse()
+    opt_out: Literal["allowed", "denied"] = "denied"
     rules: Annotated[list[Any], Field(min_length=1, max_length=MOST_RULES)]
+
+
+class OverrideSpec(Schema):
+    """What a site says about shipped policies: another mode, other parameters, or both."""
+
+    policies: Strings
+    order: int = 100
+    match: Clauses
+    mode: ModeParameter | None = None
+    rules: Annotated[list[Any], Field(max_length=MOST_RULES)] = []
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> "OverrideSpec":
+        if self.mode is None and not self.rules:
+            raise ValueError("give mode, rules, or both; without either an override changes nothing")
+        return self
+
+
+def _expiry(value: Any) -> Any:
+    """A date is the end of that day in UTC, for whoever wrote it counts the day in."""
+    if isinstance(value, datetime):
+        return value
+    try:
+        if isinstance(value, str) and _DATE.match(value):
+            return datetime.fromisoformat(value).replace(tzinfo=UTC) + timedelta(days=1)
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except (ValueError, OverflowError):
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValueError(
+            'expected a date such as "2027-06-30", or a time with its zone, "2027-06-30T12:00:00Z"'
+        )
+    return moment
+
+
+class ExceptionSpec(Schema):
+    """An accepted risk: rules that do not hold for some objects, why, who answers for it, and until when."""
+
+    policies: Strings
+    match: Clauses
+    reason: str = Field(min_length=1)
+    owner: str = Field(min_length=1)
+    reference: str = ""
+    expires_at: Annotated[datetime, BeforeValidator(_expiry)]
 
 
 class Metadata(Schema):
@@ -169,6 +229,6 @@ class Manifest(Schema):
     """What all four kinds have in common."""
 
     api_version: Literal["podgate.dev/v1alpha1"]
-    kind: Literal["PodPolicy", "AcceleratorPool"]
+    kind: Literal["PodPolicy", "PodPolicyOverride", "PodPolicyException", "AcceleratorPool"]
     metadata: Metadata
     spec: dict[str, Any]
