@@ -113,7 +113,6 @@ NEAR_MISSES = {
         )
     ),
     "privileged": worker(container(resources=WITH_RDMA, securityContext={"privileged": True})),
-    "a device claim may be RDMA": worker(resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
     "the host's network and its devices": host_devices(hostNetwork=True),
     "the host's network and a directory above": host_devices("/dev/", hostNetwork=True),
     "the host's network and one device": host_devices("//dev/infiniband/uverbs0", hostNetwork=True),
@@ -281,6 +280,33 @@ def test_prefill_and_decode_need_rdma_as_well() -> None:
 
 
 SPIDERPOOL = {"cni.spidernet.io/rdma-resource-inject": "rail"}
+
+
+def claim(*device_classes: str) -> dict[str, Any]:
+    requests = [{"name": name, "exactly": {"deviceClassName": name}} for name in device_classes]
+    return {
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "team"},
+        "spec": {"devices": {"requests": requests}},
+    }
+
+
+CLAIMS = {
+    "an accelerator and a NIC": ((claim("gpu.nvidia.com", "dranet"),), []),
+    "accelerators alone": ((claim("gpu.nvidia.com"),), [(Result.FAIL, "missing")]),
+    "not known": ((), [(Result.ERROR, "unknown")]),
+}
+
+
+@pytest.mark.parametrize(("facts", "expected"), CLAIMS.values(), ids=CLAIMS.keys())
+def test_a_device_claim_counts_for_what_it_is(
+    facts: tuple[dict[str, Any], ...], expected: list[tuple[Result, str]]
+) -> None:
+    thing = worker(
+        container(resources={"cpu": "1"}), resourceClaims=[{"name": "c", "resourceClaimName": "c"}]
+    )
+    found = findings(subject_of(thing, facts=facts))
+    assert [(finding.result, finding.text) for finding in found] == expected
 
 
 def test_what_another_webhook_will_inject_is_not_missed_in_a_file() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from webhook.documents import Path
@@ -9,7 +10,7 @@ from webhook.facts import Unknown
 from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.kube.file_path import path_parts
 from webhook.kube.pod import Container, container_requests, containers
-from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, skip
+from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, skip, unknown
 from webhook.rules.request_rdma import INJECTOR_ANNOTATIONS
 
 SWITCH = "NCCL_IB_DISABLE"
@@ -18,6 +19,7 @@ SWITCH = "NCCL_IB_DISABLE"
 NOT_ZERO = re.compile(r"\s*[+-]?(?:0[xX]0*[1-9a-fA-F]|0*[1-9])")
 """How a number begins that C's strtoll takes for another than 0; any other text is no number (NVIDIA/nccl:src/misc/param.cc)."""
 
+CLAIMS: Path = ("spec", "resourceClaims")
 DEVICES = ("dev", "infiniband")
 LOCK = "IPC_LOCK"
 EXAMPLE = "rdma/ib"
@@ -26,7 +28,7 @@ EXAMPLE = "rdma/ib"
 class RequireRDMA(ValidatingRule):
     """Judges accelerator pods that span nodes, and every container that has RDMA.
 
-    RDMA is a device by name, a device claim (which may be one), or the host's own: its network together with
+    RDMA is a device by name, a device claim for something besides accelerators, or the host's own: its network together with
     /dev/infiniband, which privileged containers see as well. Where all possible pools are known and none has a fabric,
     there is nothing to require.
     """
@@ -111,14 +113,15 @@ def _without_rdma(subject: Subject, evidence: str) -> Iterator[Finding]:
         if place:
             yield fail("switched off", place, switch=SWITCH, container=holder.name, evidence=evidence)
             return
-    if subject.workload.claims_devices or any(_devices(subject, holder) for holder in holders):
+    if any(_devices(subject, holder) for holder in holders) or _has_host_rdma(subject, holders):
         return
-    if _has_host_rdma(subject, holders):
-        return
+    claimed = _claims_network(subject)
     annotation = _injector(subject)
-    if annotation:
+    if isinstance(claimed, Unknown):
+        yield replace(unknown(claimed), path=CLAIMS)
+    elif annotation:
         yield skip("injected", ("metadata", "annotations"), annotation=annotation)
-    else:
+    elif not claimed:
         place = (*holders[0].path, "resources") if holders else ("spec",)
         yield fail("missing", place, evidence=evidence, resource=_wanted(subject))
 
@@ -163,6 +166,19 @@ def _switch(holder: Container) -> Path:
             is_on = isinstance(value, str) and NOT_ZERO.match(value)
             return (*holder.path, "env", index) if is_on else ()
     return ()
+
+
+def _claims_network(subject: Subject) -> bool | Unknown:
+    """Whether a device claim is for something besides accelerators, which beside them is their network."""
+    for claim in list_at(subject.object, CLAIMS):
+        classes = subject.facts.device_classes(
+            subject.request.namespace, claim if isinstance(claim, dict) else {}
+        )
+        if isinstance(classes, Unknown):
+            return classes
+        if any(subject.received.catalogue.device_class(name) is None for name in classes):
+            return True
+    return False
 
 
 def _has_host_rdma(subject: Subject, holders: list[Container]) -> bool:
