@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.policy.loading import load, policy, pool
-from webhook.engine.lanes import applies
+from webhook.engine.resolve import resolve
 from webhook.facts import Facts, Unknown
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import ALWAYS, Draft
@@ -76,7 +76,7 @@ def answer(
     operation = request.get("operation", "CREATE")
     candidates = loaded.policy_set.bucket("pods", operation).by_need.values()
     candidate = next(each for found in candidates for each in found)
-    answered = applies(candidate, view_of(thing, facts, files, **request))
+    answered = resolve(candidate, view_of(thing, facts, files, **request)).answer
     return answered.why if isinstance(answered, Unknown) else answered
 
 
@@ -328,7 +328,7 @@ def test_predicates_about_pods_never_match_a_claim(match: str, expected: bool) -
         for found in load(*files).policy_set.bucket("persistentvolumeclaims", "CREATE").by_need.values()
         for each in found
     )
-    assert applies(candidate, view_of(CLAIM)) is expected
+    assert resolve(candidate, view_of(CLAIM)).answer is expected
 
 
 EXCLUDES: Mapping[str, tuple[str, Json, tuple[Json, ...], bool | str]] = {
@@ -356,7 +356,7 @@ def test_time_that_ran_out_is_unknown() -> None:
     (candidate,) = load(*files).policy_set.bucket("pods", "CREATE").by_need["", ""]
     view = view_of(WEB)
     view.received.expired = lambda: True
-    assert applies(candidate, view) == Unknown("the time that the API server gives to a review ran out")
+    assert resolve(candidate, view).answer == Unknown("the time that the API server gives to a review ran out")
 
 
 def test_a_match_sees_what_every_earlier_rule_wrote() -> None:

@@ -5,17 +5,14 @@ audited: all mutations that are not disabled; it shows what enforcing would do, 
 Where no audited mutation acts, both are one object. What the audited lane claims never reaches the real one.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from webhook.facts import Unknown
+from webhook.engine.resolve import Resolved, resolve
 from webhook.kube.draft import Draft, DraftError
 from webhook.policy import CompiledRule, PolicySet
-from webhook.policy.match import Answer, View
+from webhook.policy.match import View
 from webhook.policy.policy_set import Candidate
-from webhook.rules.base import Finding, Mode, MutatingRule, Received, Subject, error, unknown
-
-OUT_OF_TIME = Unknown("the time that the API server gives to a review ran out")
+from webhook.rules.base import Finding, MutatingRule, Received, Subject, error
 
 
 @dataclass(slots=True)
@@ -53,37 +50,25 @@ def run_mutations(policy_set: PolicySet, lanes: Lanes) -> None:
             _run_policy(candidate, lanes)
 
 
-def applies(candidate: Candidate, view: View) -> Answer:
-    """Whether a policy applies: it matches, and nothing exempts."""
-    if view.received.expired():
-        return OUT_OF_TIME
-    matches = candidate.matches(view)
-    if matches is False or candidate.excludes is None:
-        return matches
-    exempts = candidate.excludes(view)
-    if exempts is True:
-        return False
-    return exempts if isinstance(exempts, Unknown) else matches
-
-
 def _run_policy(candidate: Candidate, lanes: Lanes) -> None:
-    if candidate.policy.mode is Mode.ENFORCE:
-        forked = not lanes.are_one
-        lanes.found.extend(_run_in(candidate, lanes.real))
+    forked = not lanes.are_one
+    real = resolve(candidate, lanes.real)
+    if real.enforces:
+        lanes.found.extend(_mutate_in(real, lanes.real))
+    audited = resolve(candidate, lanes.audited) if forked else real
+    if audited.enforces:
         if forked:
-            _run_in(candidate, lanes.audited)
-    elif applies(candidate, lanes.audited) is not False:
+            _mutate_in(audited, lanes.audited)
+    elif audited.answer is not False:
         lanes.fork()
-        lanes.found.extend(_run_in(candidate, lanes.audited))
+        lanes.found.extend(_mutate_in(audited, lanes.audited))
 
 
-def _run_in(candidate: Candidate, view: View) -> Sequence[tuple[CompiledRule, tuple[Finding, ...]]]:
-    answer = applies(candidate, view)
-    if answer is False:
-        return ()
-    if isinstance(answer, Unknown):
-        return [(compiled, (unknown(answer),)) for compiled, _ in candidate.mutating]
-    return [(compiled, _mutate(rule, view.subject, compiled.key)) for compiled, rule in candidate.mutating]
+def _mutate_in(found: Resolved, view: View) -> list[tuple[CompiledRule, tuple[Finding, ...]]]:
+    return [
+        (compiled, found.not_asked(compiled, view) or _mutate(rule, view.subject, compiled.key))
+        for compiled, rule in found.chosen.mutating
+    ]
 
 
 def _mutate(rule: MutatingRule, subject: Subject, key: str) -> tuple[Finding, ...]:

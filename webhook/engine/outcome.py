@@ -43,6 +43,7 @@ class Outcome:
         audited: the object with all mutations that are not disabled.
         changes: what the enforced mutations changed.
         would_change: what the mutations in warn or audit mode would change besides.
+        later: of a controller, what the enforced mutations will change in its pods and claims, at the template's own places.
         patch: JSON Patch from the object received to `object`, annotations included.
         exempt: why no rule looked at the object; "" if rules did.
     """
@@ -54,6 +55,7 @@ class Outcome:
     reports: tuple[Report, ...] = ()
     changes: tuple[Change, ...] = ()
     would_change: tuple[tuple[Mode, Change], ...] = ()
+    later: tuple[Change, ...] = ()
     patch: list[dict[str, Any]] = field(default_factory=list)
     exempt: str = ""
     decision_id: str = ""

@@ -7,14 +7,18 @@ the shell, are `webhook.admission` and `webhook.server`.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 
 from webhook.engine import annotations
 from webhook.engine.decide import decide, weakest_action, worst_action, worst_result
 from webhook.engine.exempt import exemption
-from webhook.engine.lanes import Lanes, applies, run_mutations
+from webhook.engine.lanes import Lanes, run_mutations
 from webhook.engine.outcome import Action, Outcome, Report
 from webhook.engine.put_back import put_back
-from webhook.facts import Facts, Unknown
+from webhook.engine.resolve import resolve
+from webhook.engine.templates import mutate_templates, template_reports
+from webhook.facts import Facts
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Change, Draft
 from webhook.kube.field_path import value_at
@@ -22,6 +26,8 @@ from webhook.policy import CompiledRule, PolicySet
 from webhook.policy.match import View
 from webhook.policy.policy_set import Candidate
 from webhook.rules.base import (
+    LONG_AGO,
+    NOT_ASKED,
     Finding,
     Mode,
     MutatingRule,
@@ -29,7 +35,6 @@ from webhook.rules.base import (
     Result,
     Subject,
     fail,
-    unknown,
 )
 
 
@@ -45,16 +50,19 @@ class Gate:
     Attributes:
         settled: False for a while after a start or a change of policies, when replicas may answer by different sets.
         expired: whether the time for the review ran out; asked between policies.
+        now: the moment of the review; exceptions that ended before are not in force.
     """
 
     policy_set: PolicySet
     facts: Facts
     settled: bool = True
     expired: Callable[[], bool] = never
+    now: datetime = LONG_AGO
 
     def receive(self, request: AdmissionRequest) -> Received:
         """The request with what rules may ask of it."""
-        return Received(request, self.facts, self.policy_set.pools, self.policy_set.catalogue, self.expired)
+        known = self.policy_set
+        return Received(request, self.facts, known.pools, known.catalogue, self.expired, self.now)
 
 
 def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
@@ -62,12 +70,16 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
     why = exemption(request)
     if why:
         return _exempt(gate, request, why)
-    if request.operation == "UPDATE":
+    kind = gate.policy_set.templates.kind_of(request.group, request.kind)
+    if request.operation == "UPDATE" and (kind is None or request.subresource):
         return _put_back(gate, request)
     lanes = Lanes.of(gate.receive(request))
     draft = lanes.real.subject.draft
-    forged = annotations.remove_forged(draft)
-    run_mutations(gate.policy_set, lanes)
+    forged = request.operation == "CREATE" and annotations.remove_forged(draft)
+    if kind is not None:
+        mutate_templates(kind, request, draft, partial(review, gate))
+    elif request.operation == "CREATE":
+        run_mutations(gate.policy_set, lanes)
     changes = draft.changes()
     decision = _shown_decision(request)
     if changes and not forged:
@@ -99,12 +111,18 @@ def validate(gate: Gate, request: AdmissionRequest) -> Outcome:
         reports.extend(_verify(gate, lanes, as_received))
     audited = as_received if lanes.are_one else lanes.audited
     reports.extend(_judge(gate, request, as_received, audited))
+    kind = gate.policy_set.templates.kind_of(request.group, request.kind)
+    later: tuple[Change, ...] = ()
+    if kind is not None and not request.subresource:
+        found, later = template_reports(kind, request, partial(review, gate))
+        reports.extend(found)
     return Outcome(
         request=request,
         policy_set=gate.policy_set,
         object=request.object,
         audited=audited.subject.object,
         reports=tuple(reports),
+        later=later,
         decision_id=_shown_decision(request),
     )
 
@@ -122,6 +140,7 @@ def review(gate: Gate, request: AdmissionRequest) -> Outcome:
     return replace(
         first,
         reports=tuple(mutating.values()),
+        later=second.later,
         audited=second.audited if first.audited is first.object else first.audited,
     )
 
@@ -193,7 +212,7 @@ def _unapplied(changes: Sequence[Change]) -> Iterator[Finding]:
 
 def _own_verification(compiled: CompiledRule, findings: tuple[Finding, ...], view: View) -> Iterator[Finding]:
     rule = compiled.rule
-    if isinstance(rule, MutatingRule) and all(finding.text != "unknown" for finding in findings):
+    if isinstance(rule, MutatingRule) and NOT_ASKED.isdisjoint(finding.text for finding in findings):
         yield from rule.verify(view.subject)
 
 
@@ -203,21 +222,26 @@ def _judge(gate: Gate, request: AdmissionRequest, as_received: View, audited: Vi
     if stored is not None and _same_spec(as_received, stored):
         return
     for candidate in bucket.candidates(as_received):
-        view = as_received if candidate.policy.mode is Mode.ENFORCE else audited
-        for compiled, findings in _findings(candidate, view):
+        if not candidate.validating:
+            continue
+        for compiled, findings in _findings(candidate, as_received, audited):
             old = _known_findings(candidate, compiled, stored) if findings and stored is not None else ()
             yield _report(compiled, tuple(finding for finding in findings if _is_new(finding, old)))
 
 
-def _findings(candidate: Candidate, view: View) -> Iterator[tuple[CompiledRule, tuple[Finding, ...]]]:
-    answer = applies(candidate, view) if candidate.validating else False
-    if answer is False:
+def _findings(
+    candidate: Candidate, as_received: View, audited: View
+) -> Iterator[tuple[CompiledRule, tuple[Finding, ...]]]:
+    """What a policy's validating rules find in the lane that its mode, by the site's word, gives it."""
+    view, found = as_received, resolve(candidate, as_received)
+    if not found.enforces and audited is not as_received:
+        view, found = audited, resolve(candidate, audited)
+        if found.enforces:
+            return
+    if found.answer is False:
         return
-    for compiled, rule in candidate.validating:
-        if isinstance(answer, Unknown):
-            yield compiled, (unknown(answer),)
-        else:
-            yield compiled, tuple(rule.validate_subject(view.subject))
+    for compiled, rule in found.chosen.validating:
+        yield compiled, found.not_asked(compiled, view) or tuple(rule.validate_subject(view.subject))
 
 
 def _stored(gate: Gate, request: AdmissionRequest) -> View:
@@ -232,7 +256,7 @@ def _same_spec(now: View, stored: View) -> bool:
 
 
 def _known_findings(candidate: Candidate, compiled: CompiledRule, stored: View) -> tuple[Finding, ...]:
-    return next((findings for rule, findings in _findings(candidate, stored) if rule is compiled), ())
+    return next((findings for rule, findings in _findings(candidate, stored, stored) if rule is compiled), ())
 
 
 def _is_new(finding: Finding, old: tuple[Finding, ...]) -> bool:

@@ -7,6 +7,7 @@ A rule finds; it never decides (`webhook.engine.decide` does).
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
@@ -112,12 +113,47 @@ UNAPPLIED_TEXT: Mapping[str, Text] = {
 }
 """The text `unapplied`, which every mutating rule has."""
 
-COMMON_TEXTS: Texts = {"unknown": UNKNOWN_TEXT, "unapplied": UNAPPLIED_TEXT}
+EXCEPTED_TEXTS: Texts = {
+    "excepted": {
+        "en": (
+            "exception {name} lifts this rule until {until}: {reason}",
+            "nothing, while it lasts; {owner} answers for it",
+        ),
+        "zh": ("例外 {name} 在 {until} 之前豁免此规则：{reason}", "有效期内无需处理；负责人：{owner}"),
+    },
+    "excepted, ending": {
+        "en": (
+            "exception {name} lifts this rule only until {until}: {reason}",
+            "mend the workload by then, or ask {owner}",
+        ),
+        "zh": (
+            "例外 {name} 对此规则的豁免将于 {until} 结束：{reason}",
+            "请在此之前调整工作负载，或联系 {owner}",
+        ),
+    },
+    "opted out": {
+        "en": (
+            "the object opted out by its annotation podgate.dev/skip: {reason}",
+            "remove the annotation for the rule to hold",
+        ),
+        "zh": ("对象通过注解 podgate.dev/skip 退出此规则：{reason}", "如需此规则生效，请移除该注解"),
+    },
+}
+"""Why a rule was not asked at all."""
+
+NOT_ASKED = frozenset({"unknown", *EXCEPTED_TEXTS})
+"""The texts of findings that say that a rule did not run."""
+
+COMMON_TEXTS: Texts = {"unknown": UNKNOWN_TEXT, "unapplied": UNAPPLIED_TEXT, **EXCEPTED_TEXTS}
 
 
 def unknown(fact: Unknown) -> Finding:
     """A fact that the rule needs is not known."""
     return Finding(Result.ERROR, "unknown", {"why": fact.why}, needs=fact.needs)
+
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+"""The moment of a review whose moment does not matter: no exception has ended."""
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -129,6 +165,7 @@ class Received:
     pools: tuple[AcceleratorPool, ...]
     catalogue: Catalogue
     expired: Callable[[], bool] = lambda: False
+    now: datetime = LONG_AGO
     _workload: Workload | None = None
 
     @property

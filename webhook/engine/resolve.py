@@ -1,0 +1,112 @@
+"""A policy as it holds for one object: does it match, which override decides, which rules are lifted.
+
+Precedence: exception, then override (by order, then name; the first that matches), then the policy's own word.
+"""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from webhook.facts import Unknown
+from webhook.kube.field_path import mapping_at
+from webhook.policy import CompiledRule
+from webhook.policy.match import Answer, View
+from webhook.policy.policy_set import Candidate, CompiledException
+from webhook.rules.base import Finding, Mode, Sentence, skip, unknown
+
+OUT_OF_TIME = Unknown("the time that the API server gives to a review ran out")
+
+SKIP_ANNOTATION = "podgate.dev/skip"
+"""`policy: reason; policy: reason`: an object's own exemption, from policies that allow it."""
+
+MOST_OPT_OUTS = 20
+ENDING = timedelta(days=14)
+"""How long before its end an exception is warned about: two weeks are time to mend a workload."""
+
+
+class Resolved(NamedTuple):
+    """A policy as it holds for one object.
+
+    Attributes:
+        base: the policy itself.
+        chosen: the policy as an override has it, else itself.
+        answer: whether it applies; an unknown one is an error of each of its rules.
+    """
+
+    base: Candidate
+    chosen: Candidate
+    answer: Answer
+
+    @property
+    def enforces(self) -> bool:
+        """Whether it applies and is enforced."""
+        return self.answer is not False and self.chosen.policy.mode is Mode.ENFORCE
+
+    def not_asked(self, rule: CompiledRule, view: View) -> tuple[Finding, ...]:
+        """Why a rule shall not run; () if it shall."""
+        if isinstance(self.answer, Unknown):
+            return (unknown(self.answer),)
+        policy = self.base.policy
+        if policy.opt_out:
+            reason = _opted_out(view, policy.name)
+            if reason:
+                return (skip("opted out", reason=reason),)
+        for exception in policy.exceptions:
+            found = _lifted(exception, rule, view)
+            if found is not None:
+                return (found,)
+        return ()
+
+
+def resolve(candidate: Candidate, view: View) -> Resolved:
+    """A policy as it holds for the object in one lane."""
+    answer = _applies(candidate, view)
+    if answer is not True:
+        return Resolved(candidate, candidate, answer)
+    for matches, variant in candidate.overrides:
+        decides = matches(view)
+        if isinstance(decides, Unknown):
+            return Resolved(candidate, candidate, decides)
+        if decides:
+            return Resolved(candidate, variant, variant.policy.mode is not Mode.DISABLED)
+    return Resolved(candidate, candidate, candidate.policy.mode is not Mode.DISABLED)
+
+
+def _applies(candidate: Candidate, view: View) -> Answer:
+    """Whether a policy applies: it matches, and nothing exempts."""
+    if view.received.expired():
+        return OUT_OF_TIME
+    matches = candidate.matches(view)
+    if matches is False or candidate.excludes is None:
+        return matches
+    exempts = candidate.excludes(view)
+    if exempts is True:
+        return False
+    return exempts if isinstance(exempts, Unknown) else matches
+
+
+def _lifted(exception: CompiledException, rule: CompiledRule, view: View) -> Finding | None:
+    now = view.received.now
+    if exception.rule not in ("", rule.name) or now >= exception.expires_at:
+        return None
+    matches = exception.matches(view)
+    if isinstance(matches, Unknown):
+        return unknown(matches)
+    if not matches:
+        return None
+    return skip(
+        "excepted, ending" if exception.expires_at - now <= ENDING else "excepted",
+        name=exception.name,
+        until=f"{exception.expires_at:%Y-%m-%d %H:%M} UTC",
+        reason=Sentence(exception.reason),
+        owner=exception.owner,
+    )
+
+
+def _opted_out(view: View, policy: str) -> str:
+    """The reason that the object gives for staying out of a policy; "" if it gives none."""
+    text = mapping_at(view.received.object, ("metadata", "annotations")).get(SKIP_ANNOTATION)
+    entries = text.split(";", MOST_OPT_OUTS)[:MOST_OPT_OUTS] if isinstance(text, str) else ()
+    for name, _, reason in (entry.partition(":") for entry in entries):
+        if name.strip() == policy and reason.strip():
+            return reason.strip()
+    return ""
