@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from webhook.engine import Gate, Outcome, Report, mutate, validate
+from webhook.engine.annotations import NAMES
 from webhook.engine.texts import say
 from webhook.facts import Facts
 from webhook.kube.admission_request import AdmissionRequest
@@ -93,7 +94,7 @@ def judged(gate: Gate, thing: Mapping[str, Any], *, from_api_server: bool = True
 def without_record(thing: Any) -> Any:
     """An object without podgate's own annotations."""
     metadata = dict(thing["metadata"])
-    kept = {k: v for k, v in (metadata.pop("annotations", None) or {}).items() if "podgate.dev/" not in k}
+    kept = {k: v for k, v in (metadata.pop("annotations", None) or {}).items() if k not in NAMES}
     return {**thing, "metadata": {**metadata, **({"annotations": kept} if kept else {})}}
 
 

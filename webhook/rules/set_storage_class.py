@@ -1,7 +1,7 @@
 """setStorageClass: the storage class of a claim, by how it is used."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,7 @@ IO_PATTERN = "podgate.dev/io-pattern"
 LEGACY_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 """Wins over the field (kubernetes/kubernetes:pkg/apis/core/v1/helper/helpers.go, GetPersistentVolumeClaimClass)."""
 
+ClassName = Annotated[str, Field(min_length=1)]
 AccessMode = Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce", "ReadWriteOncePod"]
 DEMANDING_FIRST: tuple[AccessMode, ...] = get_args(AccessMode)
 SERVES_TOO: Mapping[str, AccessMode] = {"ReadOnlyMany": "ReadWriteMany", "ReadWriteOncePod": "ReadWriteOnce"}
@@ -40,19 +41,89 @@ class SetStorageClass(MutatingRule):
             ),
             "zh": ("已选择存储类 {present}，保持不变", "无需处理：用户选择的存储类不会被覆盖"),
         },
-        "stands aside": {
+        "no class wanted": {
             "en": (
-                "no storage class is set: {why}",
-                "nothing, or remove it if podgate shall choose the class",
+                'storageClassName "" asks for a volume without a class, and stays',
+                "nothing, or remove the field if podgate shall choose the class",
             ),
-            "zh": ("未设置存储类：{why}", "无需处理；如需由 podgate 选择存储类，请移除该设置"),
+            "zh": (
+                'storageClassName "" 表示使用没有存储类的卷，保持不变',
+                "无需处理；如需由 podgate 选择存储类，请移除该字段",
+            ),
+        },
+        "annotated": {
+            "en": (
+                "annotation {annotation} names the class, so none is set",
+                "nothing, or remove the annotation if podgate shall choose the class",
+            ),
+            "zh": (
+                "注解 {annotation} 已指定存储类，未设置",
+                "无需处理；如需由 podgate 选择存储类，请移除该注解",
+            ),
+        },
+        "own volume": {
+            "en": (
+                "{field} chooses an existing volume, so no storage class is set",
+                "nothing, or remove {field} if podgate shall choose the class",
+            ),
+            "zh": (
+                "{field} 已选择现有的卷，未设置存储类",
+                "无需处理；如需由 podgate 选择存储类，请移除 {field}",
+            ),
+        },
+        "other attributes": {
+            "en": (
+                "volumeAttributesClassName {attributes} is not known to be of the driver of {wanted}, so no storage class is set",
+                "name the storage class yourself, or give podgate the VolumeAttributesClass and the StorageClass",
+            ),
+            "zh": (
+                "无法确定 volumeAttributesClassName {attributes} 与 {wanted} 属于同一驱动，未设置存储类",
+                "请自行指定存储类，或为 podgate 提供 VolumeAttributesClass 与 StorageClass",
+            ),
+        },
+        "other source": {
+            "en": (
+                "the data source {source} is not known to be of the driver of {wanted}, so no storage class is set",
+                "name the storage class yourself, or give podgate the claim and the StorageClass",
+            ),
+            "zh": (
+                "无法确定数据源 {source} 与 {wanted} 属于同一驱动，未设置存储类",
+                "请自行指定存储类，或为 podgate 提供该存储声明与 StorageClass",
+            ),
+        },
+        "no block volumes": {
+            "en": (
+                "storage class {wanted} is CephFS, which serves no block volumes, so it is not set",
+                "choose a class of block devices, or volumeMode: Filesystem",
+            ),
+            "zh": (
+                "存储类 {wanted} 属于 CephFS，不支持块设备卷，未设置",
+                "请选择块存储类，或使用 volumeMode: Filesystem",
+            ),
+        },
+        "refused": {
+            "en": (
+                "accessor {accessor} does not allow storage class {wanted} in namespace {namespace}, so it is not set",
+                "allow the namespace in the accessor, or name another class",
+            ),
+            "zh": (
+                "accessor {accessor} 不允许在命名空间 {namespace} 中使用存储类 {wanted}，未设置",
+                "请在 accessor 中允许该命名空间，或指定其他存储类",
+            ),
         },
         "no class": {
             "en": (
-                "the policy names no storage class for {usage}",
-                "add the access mode to byAccessMode, or a default",
+                "the policy names no storage class for access mode {mode}",
+                "add {mode} to byAccessMode, or a default",
             ),
-            "zh": ("策略没有为 {usage} 指定存储类", "请在 byAccessMode 中添加该访问模式，或设置 default"),
+            "zh": ("策略没有为访问模式 {mode} 指定存储类", "请在 byAccessMode 中添加 {mode}，或设置 default"),
+        },
+        "no mode": {
+            "en": (
+                "the claim has no access mode by which to choose its storage class",
+                "add spec.accessModes",
+            ),
+            "zh": ("存储声明没有访问模式，无法选择存储类", "请添加 spec.accessModes"),
         },
         "missing": {
             "en": (
@@ -63,9 +134,9 @@ class SetStorageClass(MutatingRule):
         },
     }
 
-    by_io_pattern: dict[str, str] = Field(default={}, alias="byIOPattern")
-    by_access_mode: dict[AccessMode, str] = {}
-    default: str = ""
+    by_io_pattern: dict[str, ClassName] = Field(default={}, alias="byIOPattern")
+    by_access_mode: dict[AccessMode, ClassName] = {}
+    default: ClassName = ""
     replace: ReplaceParameter = Replace()
 
     @model_validator(mode="after")
@@ -88,16 +159,14 @@ class SetStorageClass(MutatingRule):
         claim = mapping_at(subject.object, base)
         field: Path = (*base, "spec", "storageClassName")
         name = self._class_for(subject, claim)
-        why = _own_volume(claim)
-        if not name or why:
-            yield (
-                skip("stands aside", field, why=why) if why else skip("no class", field, usage=_usage(claim))
-            )
+        chosen = _chosen_otherwise(claim, base)
+        if not name or chosen:
+            yield chosen or _no_class(claim, base)
             return
         default = _filled_in(subject, claim) if is_claim else None
         # Only tried: a class that stays anyway is no error, whatever is known of the wanted one.
         written = self._write(subject.draft.fork(), field, name, key, default)
-        obstacle = _obstacle(subject, claim, name, field) if written is Written.WRITTEN else None
+        obstacle = _obstacle(subject, claim, name, base) if written is Written.WRITTEN else None
         if not written.holds:
             yield skip("kept", field, present=value_at(subject.object, field))
         elif obstacle:
@@ -126,8 +195,9 @@ def _access_mode(claim: Mapping[str, Any]) -> AccessMode | None:
     return next((mode for mode in DEMANDING_FIRST if mode in modes), None)
 
 
-def _usage(claim: Mapping[str, Any]) -> str:
-    return _access_mode(claim) or "a claim without an access mode"
+def _no_class(claim: Mapping[str, Any], base: Path) -> Finding:
+    mode, place = _access_mode(claim), (*base, "spec", "accessModes")
+    return skip("no class", place, mode=mode) if mode else skip("no mode", place)
 
 
 def _is_block(claim: Mapping[str, Any]) -> bool:
@@ -143,57 +213,60 @@ def _filled_in(subject: Subject, claim: Mapping[str, Any]) -> str | None:
     return next((default.name for default in defaults if default.name == present), None)
 
 
-def _obstacle(subject: Subject, claim: Mapping[str, Any], name: str, field: Path) -> Finding | None:
+def _obstacle(subject: Subject, claim: Mapping[str, Any], name: str, base: Path) -> Finding | None:
     """Why the class cannot be set, None if it can."""
     wanted = subject.facts.storage_class(name)
-    driver = wanted.provisioner if isinstance(wanted, StorageClass) else ""
-    why = (
-        _other_driver(subject, mapping_at(claim, ("spec",)), driver)
-        or _unfit(wanted, claim)
-        or _refused(subject, name)
-    )
-    if why:
-        return skip("stands aside", field, why=why)
+    field: Path = (*base, "spec", "storageClassName")
+    namespace = subject.request.namespace
+    accessor = subject.facts.accessor_refusal(name, namespace)
+    if accessor:
+        return skip("refused", field, accessor=accessor, wanted=name, namespace=namespace)
+    if isinstance(wanted, StorageClass) and wanted.is_cephfs and _is_block(claim):
+        return skip("no block volumes", field, wanted=name)
     if wanted is None:
         return error("missing", field, wanted=name)
-    if isinstance(wanted, Unknown) and (subject.request.from_api_server or _is_block(claim)):
+    other = _other_driver(subject, claim, name, base)
+    if (
+        other is None
+        and isinstance(wanted, Unknown)
+        and (subject.request.from_api_server or _is_block(claim))
+    ):
         return unknown(wanted)
+    return other
+
+
+def _chosen_otherwise(claim: Mapping[str, Any], base: Path) -> Finding | None:
+    """How the claim chooses its volume, or its class, in another way than by a class's name."""
+    spec = mapping_at(claim, ("spec",))
+    if spec.get("storageClassName") == "":
+        return skip("no class wanted", (*base, "spec", "storageClassName"))
+    if value_at(claim, ("metadata", "annotations", LEGACY_ANNOTATION)) is not None:
+        return skip(
+            "annotated", (*base, "metadata", "annotations", LEGACY_ANNOTATION), annotation=LEGACY_ANNOTATION
+        )
+    if spec.get("volumeName"):
+        return skip("own volume", (*base, "spec", "volumeName"), field="spec.volumeName")
+    # Provisioners refuse even an empty selector (kubernetes-csi/external-provisioner:pkg/controller/controller.go).
+    if spec.get("selector") is not None:
+        return skip("own volume", (*base, "spec", "selector"), field="spec.selector")
     return None
 
 
-def _own_volume(claim: Mapping[str, Any]) -> str:
-    """How the claim chooses its volume, or its class, itself; "" if it does not."""
-    spec = mapping_at(claim, ("spec",))
-    if spec.get("storageClassName") == "":
-        return 'storageClassName "" asks for a volume without a class'
-    if mapping_at(claim, ("metadata", "annotations")).get(LEGACY_ANNOTATION) is not None:
-        return f"annotation {LEGACY_ANNOTATION} names the class"
-    if spec.get("volumeName"):
-        return "spec.volumeName chooses an existing volume"
-    # Provisioners refuse even an empty selector (kubernetes-csi/external-provisioner:pkg/controller/controller.go).
-    return "spec.selector chooses an existing volume" if spec.get("selector") is not None else ""
-
-
-def _unfit(wanted: StorageClass | Unknown | None, claim: Mapping[str, Any]) -> str:
-    if isinstance(wanted, StorageClass) and wanted.is_cephfs and _is_block(claim):
-        return f"class {wanted.name} is CephFS, which serves no block volumes"
-    return ""
-
-
-def _refused(subject: Subject, name: str) -> str:
-    accessor = subject.facts.accessor_refusal(name, subject.request.namespace)
-    return f"accessor {accessor} does not allow class {name} in this namespace" if accessor else ""
-
-
-def _other_driver(subject: Subject, spec: Mapping[str, Any], driver: str) -> str:
+def _other_driver(subject: Subject, claim: Mapping[str, Any], name: str, base: Path) -> Finding | None:
     """A data source or attributes class that is not known to be of the same driver: the claim would never be provisioned."""
+    wanted = subject.facts.storage_class(name)
+    driver = wanted.provisioner if isinstance(wanted, StorageClass) else ""
+    spec = mapping_at(claim, ("spec",))
     attributes = spec.get("volumeAttributesClassName")
     if attributes and (not driver or subject.facts.volume_attributes_driver(str(attributes)) != driver):
-        return f"volumeAttributesClassName {attributes} is not known to be of the same driver"
-    source = spec.get("dataSourceRef") or spec.get("dataSource")
+        place: Path = (*base, "spec", "volumeAttributesClassName")
+        return skip("other attributes", place, attributes=attributes, wanted=name)
+    field = "dataSourceRef" if spec.get("dataSourceRef") else "dataSource"
+    source = spec.get(field)
     if source and (not driver or _source_driver(subject, source) != driver):
-        return "its data source is not known to be of the same driver"
-    return ""
+        shown = f"{value_at(source, ('kind',))} {value_at(source, ('name',))}"
+        return skip("other source", (*base, "spec", field), source=shown, wanted=name)
+    return None
 
 
 def _source_driver(subject: Subject, source: Any) -> str:
