@@ -4,13 +4,31 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from webhook.facts.accessor import accessor_refuses
 from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.kube.pod import quantities
 from webhook.kube.quantity import Quantity
 
 T = TypeVar("T")
 
-DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
+GROUPS = {
+    "Accessor": "storage.kubesphere.io",
+    "Namespace": "",
+    "Node": "",
+    "PersistentVolumeClaim": "",
+    "PriorityClass": "scheduling.k8s.io",
+    "ResourceClaim": "resource.k8s.io",
+    "ResourceClaimTemplate": "resource.k8s.io",
+    "StorageClass": "storage.k8s.io",
+    "VolumeAttributesClass": "storage.k8s.io",
+}
+"""The API groups of the kinds that are asked about; an object that names another group is not meant."""
+
+DEFAULT_CLASS_ANNOTATIONS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+"""Either marks a default class (kubernetes/kubernetes:pkg/apis/storage/v1/util/helpers.go, IsDefaultAnnotation)."""
 POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
 WORKSPACE_LABEL = "kubesphere.io/workspace"
 """KubeSphere puts a namespace into a workspace by this label (kubesphere/kubesphere:pkg/constants/constants.go)."""
@@ -94,7 +112,7 @@ class Facts:
 
     tables: Mapping[str, _Table] = field(default_factory=dict)
     pod_security_default: str | None = None
-    _parsed: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False)
+    _parsed: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def from_objects(
@@ -108,14 +126,15 @@ class Facts:
         """
         tables: dict[str, dict[str, Mapping[str, Any]]] = {}
         for thing in objects:
-            kind = str(thing.get("kind") or "")
-            if kind.endswith("List") and kind != "List":
-                tables.setdefault(kind.removesuffix("List"), {})
-            items = list_at(thing, ("items",)) if kind.endswith("List") else [thing]
-            for item in items:
-                if isinstance(item, Mapping):
-                    item_kind = str(item.get("kind") or kind.removesuffix("List"))
-                    tables.setdefault(item_kind, {})[_key(item)] = item
+            said = str(thing.get("kind") or "")
+            listed = said.removesuffix("List")
+            is_list = listed != said
+            if is_list and listed and _is_of_group(thing, listed):
+                tables.setdefault(listed, {})
+            for item in list_at(thing, ("items",)) if is_list else [thing]:
+                kind = str(value_at(item, ("kind",)) or listed)
+                if isinstance(item, Mapping) and _is_of_group(item, kind):
+                    tables.setdefault(kind, {})[_key(item)] = item
         return cls(tables, pod_security_default)
 
     def namespace(self, name: str) -> Namespace | Unknown:
@@ -192,15 +211,16 @@ class Facts:
 
     def accessor_refusal(self, storage_class: str, namespace: str) -> str:
         """Which KubeSphere storage class accessor is known to refuse the class in the namespace; "" if none is."""
+        found = self.namespace(namespace)
+        known = None if isinstance(found, Unknown) else (found.labels, found.workspace)
         for name, accessor in self.tables.get("Accessor", {}).items():
-            if value_at(accessor, ("spec", "storageClassName")) == storage_class and _refuses(
-                accessor, namespace
-            ):
+            is_of_class = value_at(accessor, ("spec", "storageClassName")) == storage_class
+            if is_of_class and accessor_refuses(accessor, namespace, known):
                 return name
         return ""
 
     def _all(self, kind: str, parse: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...] | Unknown:
-        key = (kind, "")
+        key = (kind,)
         if key not in self._parsed:
             table = self.tables.get(kind)
             self._parsed[key] = self._missing(kind) if table is None else tuple(map(parse, table.values()))
@@ -220,6 +240,14 @@ class Facts:
 
     def _missing(self, kind: str) -> Unknown:
         return Unknown(f"no {kind} is among the facts given" if self.tables else UNKNOWN_WITHOUT_FACTS, kind)
+
+
+def _is_of_group(item: Mapping[str, Any], kind: str) -> bool:
+    """Whether an object is of the kind that is meant: other API groups may have kinds of the same name."""
+    version = item.get("apiVersion")
+    if not isinstance(version, str) or kind not in GROUPS:
+        return True
+    return version.rpartition("/")[0] == GROUPS[kind]
 
 
 def _key(item: Mapping[str, Any]) -> str:
@@ -242,14 +270,15 @@ def _priority_class(item: Mapping[str, Any]) -> PriorityClass:
     value = item.get("value")
     return PriorityClass(
         _key(item),
-        value if isinstance(value, int) else 0,
+        value if type(value) is int else 0,
         str(item.get("preemptionPolicy") or "PreemptLowerPriority"),
         item.get("globalDefault") is True,
     )
 
 
 def _storage_class(item: Mapping[str, Any]) -> StorageClass:
-    is_default = mapping_at(item, ("metadata", "annotations")).get(DEFAULT_CLASS_ANNOTATION) == "true"
+    annotations = mapping_at(item, ("metadata", "annotations"))
+    is_default = any(annotations.get(name) == "true" for name in DEFAULT_CLASS_ANNOTATIONS)
     return StorageClass(_key(item), str(item.get("provisioner") or ""), is_default)
 
 
@@ -271,22 +300,3 @@ def _device_classes(item: Mapping[str, Any]) -> tuple[str, ...]:
             if isinstance(name, str):
                 classes.append(name)
     return tuple(classes)
-
-
-def _refuses(accessor: Mapping[str, Any], namespace: str) -> bool:
-    """Whether no rule of an accessor's field selectors lets the namespace in; label selectors are not judged here.
-
-    Source: kubesphere/storageclass-accessor:README.md (rules are ORed, expressions of one rule ANDed).
-    """
-    rules = list_at(accessor, ("spec", "namespaceSelector", "fieldSelector"))
-    return bool(rules) and not any(
-        all(_expression_admits(expression, namespace) for expression in list_at(rule, ("fieldExpressions",)))
-        for rule in rules
-    )
-
-
-def _expression_admits(expression: Any, namespace: str) -> bool:
-    if value_at(expression, ("field",)) != "Name":
-        return True  # a status, which only the cluster knows
-    listed = namespace in list_at(expression, ("values",))
-    return listed if value_at(expression, ("operator",)) == "In" else not listed
