@@ -75,14 +75,15 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
         return _put_back(gate, request)
     lanes = Lanes.of(gate.receive(request))
     draft = lanes.real.subject.draft
-    forged = request.operation == "CREATE" and annotations.remove_forged(draft)
+    created = request.operation == "CREATE"
+    forged = created and annotations.remove_forged(draft)
     if kind is not None:
         mutate_templates(kind, request, draft, partial(review, gate))
-    elif request.operation == "CREATE":
+    elif created:
         run_mutations(gate.policy_set, lanes)
     changes = draft.changes()
     decision = _shown_decision(request)
-    if changes and not forged:
+    if changes and created and not forged:
         annotations.record(draft, changes, gate.policy_set.hash, decision)
     return Outcome(
         request=request,

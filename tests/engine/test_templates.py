@@ -1,0 +1,118 @@
+from copy import deepcopy
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from tests.engine.gates import GPU, Json, container, gate, load, policy, request, said, training_pod
+from webhook.engine import Outcome, mutate, validate
+from webhook.engine.annotations import CHANGES, NAMES
+from webhook.kube.admission_request import AdmissionRequest
+
+CAP = {"limitAcceleratorCount": {"perPod": {"max": 4}}}
+TOLERATE = {"setNodeAffinity": {"tolerations": [{"key": GPU, "operator": "Exists"}]}}
+CLASS = {"setPriorityClass": {"class": "ai-train-high"}}
+WRITES: Json = {"templates": {"mutate": ["jobs.batch"]}}
+TRAINING = {"podgate.dev/workload": "training"}
+OVER = f"8 {GPU} asked, at most 4 per pod"
+
+
+def job(gpus: int = 8, annotations: Json | None = None, **spec: Any) -> Json:
+    pod_spec = {"containers": [container(gpus=gpus)], "restartPolicy": "Never"} | spec
+    metadata: Json = {"name": "j", "namespace": "training"} | (
+        {"annotations": annotations} if annotations else {}
+    )
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {"template": {"metadata": {"labels": TRAINING}, "spec": pod_spec}},
+    }
+
+
+def asked(thing: Json, operation: str = "CREATE", old: Json | None = None, **others: Any) -> AdmissionRequest:
+    fields = {"kind": "Job", "group": "batch", "resource": "jobs", "old_object": old}
+    return request(thing, operation, **(fields | others))
+
+
+def after(thing: Json, outcome: Outcome) -> Json:
+    result: Json = jsonpatch.apply_patch(deepcopy(thing), outcome.patch)
+    assert result == outcome.object
+    return result
+
+
+CHECKS: dict[str, tuple[Json, list[str]]] = {
+    "as the policy's mode": ({}, [f"p/r0 fail deny: {OVER}"]),
+    "as the policy's mode, warned": ({"mode": "warn"}, [f"p/r0 fail warn: {OVER}"]),
+    "warn": ({"templates": {"check": "warn"}}, [f"p/r0 fail warn: {OVER}"]),
+    "warn in a policy that audits": (
+        {"templates": {"check": "warn"}, "mode": "audit"},
+        [f"p/r0 fail record: {OVER}"],
+    ),
+    "disabled": ({"templates": {"check": "disabled"}}, [f"p/r0 fail none: {OVER}"]),
+}
+
+
+@pytest.mark.parametrize(("spec", "lines"), CHECKS.values(), ids=CHECKS)
+def test_the_author_of_a_template_is_told(spec: Json, lines: list[str]) -> None:
+    outcome = validate(gate(load(policy("p", CAP, **spec))), asked(job()))
+    assert said(outcome.reports) == lines
+    ((finding,),) = (report.findings for report in outcome.reports)
+    assert finding.path == ("spec", "template", "spec", "containers", 0, "resources", "limits", GPU)
+
+
+UPDATES: dict[str, tuple[Json, Json, bool]] = {
+    "nothing changed": (job(), job(), False),
+    "something beside the template": (job(), job() | {"metadata": {"labels": {"a": "b"}}}, False),
+    "another field of the template": (job(), job(activeDeadlineSeconds=5), True),
+    "raised": (job(2), job(), True),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "told"), UPDATES.values(), ids=UPDATES)
+def test_on_update_only_where_the_template_changed(old: Json, new: Json, told: bool) -> None:
+    outcome = validate(gate(load(policy("p", CAP))), asked(new, "UPDATE", old))
+    assert outcome.allowed is not told
+
+
+def test_a_template_is_written_only_where_a_policy_names_its_kind() -> None:
+    rules = load(policy("named", CLASS, **WRITES), policy("not-named", TOLERATE))
+    thing = job()
+    outcome = mutate(gate(rules), asked(thing))
+    spec = after(thing, outcome)["spec"]["template"]["spec"]
+    assert spec == thing["spec"]["template"]["spec"] | {"priorityClassName": "ai-train-high"}
+    assert {change.rule for change in outcome.changes} == {"named/r0"}
+    assert mutate(gate(rules), asked(after(thing, outcome))).patch == []
+
+
+def test_on_update_only_what_was_stored_comes_back_and_no_record_grows() -> None:
+    rules = gate(load(policy("p", CLASS, TOLERATE, **WRITES)))
+    stored = after(job(), mutate(rules, asked(job())))
+    assert set(stored["metadata"]["annotations"]) == set(NAMES)
+    applied = job(
+        annotations=stored["metadata"]["annotations"]
+    )  # kubectl keeps annotations that it did not write
+    outcome = mutate(rules, asked(applied, "UPDATE", stored))
+    assert after(applied, outcome) == stored
+    assert outcome.object is not None
+    assert outcome.object["metadata"]["annotations"][CHANGES] == stored["metadata"]["annotations"][CHANGES]
+    assert mutate(rules, asked(job(), "UPDATE", job())).patch == []
+
+
+def test_a_daemon_set_s_template_is_exempt_and_a_scale_is_no_template() -> None:
+    rules = gate(load(policy("p", CAP)))
+    daemon_set = job() | {"kind": "DaemonSet"}
+    fields = {"kind": "DaemonSet", "group": "apps", "resource": "daemonsets"}
+    assert validate(rules, asked(daemon_set, **fields)).allowed
+    scale = asked(
+        job(), "UPDATE", job(2), kind="Scale", group="apps", resource="deployments", subresource="scale"
+    )
+    assert (mutate(rules, scale).patch, validate(rules, scale).reports) == ([], ())
+
+
+def test_a_template_ends_as_its_pods_would() -> None:
+    rules = gate(load(policy("p", CLASS, CAP)))
+    outcome = validate(rules, asked(job()))
+    assert [change.path[-1] for change in outcome.later] == ["priorityClassName", "priority", "preemptionPolicy"]
+    assert said(outcome.reports) == ["p/r0 pass none", f"p/r1 fail deny: {OVER}"]
+    assert not validate(rules, request(training_pod())).allowed
