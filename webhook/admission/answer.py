@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 
 import orjson
 
 from webhook.admission.parse import parse_review
 from webhook.admission.response import build_response
-from webhook.engine import Action, Gate, Outcome, mutate, validate
+from webhook.engine import Action, Gate, Outcome, mutate, never, validate
 from webhook.facts import Facts
 from webhook.policy import PolicySet
-from webhook.rules.base import Mode, Result
+from webhook.rules.base import LONG_AGO, Mode, Result
 
 
 class Endpoint(StrEnum):
@@ -60,7 +61,7 @@ class Answer:
     record: ReviewRecord
 
 
-def answer_review(
+def answer_review(  # noqa: PLR0913 - what a Gate holds, by name
     body: bytes,
     endpoint: Endpoint,
     *,
@@ -68,7 +69,8 @@ def answer_review(
     facts: Facts,
     settled: bool = True,
     languages: tuple[str, ...] = ("en",),
-    deadline: Callable[[], bool] = lambda: False,
+    deadline: Callable[[], bool] = never,
+    now: datetime = LONG_AGO,
 ) -> Answer:
     """Answer one call.
 
@@ -80,12 +82,13 @@ def answer_review(
         settled: see `webhook.engine.Gate`.
         languages: of messages, the first first.
         deadline: whether the caller's time is over.
+        now: the moment of the call; exceptions that ended before are not in force.
 
     Raises:
         BadReviewError: the body is no AdmissionReview that can be answered.
     """
     request = parse_review(body)
-    gate = Gate(policy_set, facts, settled, deadline)
+    gate = Gate(policy_set, facts, settled, deadline, now)
     mutating = endpoint is Endpoint.MUTATE
     outcome = mutate(gate, request) if mutating else _own(validate(gate, request), endpoint)
     response = build_response(outcome, languages, mutating=mutating)

@@ -16,7 +16,7 @@ from webhook.engine.decide import decide, weakest_action
 from webhook.engine.texts import say
 from webhook.kube.field_path import format_field
 from webhook.kube.plain_text import plain
-from webhook.rules.base import Finding, Mode
+from webhook.rules.base import ENDING_TEXT, Finding, Mode
 
 MOST_VIOLATIONS = 5
 """Violations shown in full; a reader mends the first ones first."""
@@ -51,7 +51,8 @@ def build_response(outcome: Outcome, languages: Sequence[str] = ("en",), *, muta
         response["patch"] = b64encode(orjson.dumps(outcome.patch)).decode()
     if not response["allowed"]:
         response["status"] = _status(outcome, languages)
-    warnings = list(islice(_warnings(outcome, languages[0]), MOST_WARNINGS))
+    found = _would_warn(outcome) if mutating else _warnings(outcome, languages[0])
+    warnings = list(islice(found, MOST_WARNINGS))
     if warnings:
         response["warnings"] = warnings
     audit = _audit_annotations(outcome)
@@ -119,6 +120,15 @@ def _warnings(outcome: Outcome, language: str) -> Iterator[str]:
     for report, finding in _acted_on(outcome, Action.WARN):
         said = say(report.rule, finding, language)
         yield plain(f"[{report.rule.key}] {said.message}; {said.remediation}", WARNING_CHARACTERS)
+    for report in outcome.reports:
+        for finding in report.findings:
+            if finding.text == ENDING_TEXT:
+                said = say(report.rule, finding, language)
+                yield plain(f"[{report.rule.key}] {said.message}; {said.remediation}", WARNING_CHARACTERS)
+
+
+def _would_warn(outcome: Outcome) -> Iterator[str]:
+    """What a mutating answer warns of: changes in thought. The validating answers say all else, once."""
     for mode, change in outcome.would_change:
         if mode is Mode.WARN:
             to = "" if "env" in change.path else f" to {_compact(change.after)}"

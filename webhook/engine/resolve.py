@@ -11,7 +11,7 @@ from webhook.kube.field_path import mapping_at
 from webhook.policy import CompiledRule
 from webhook.policy.match import Answer, View
 from webhook.policy.policy_set import Candidate, CompiledException
-from webhook.rules.base import Finding, Mode, Sentence, skip, unknown
+from webhook.rules.base import ENDING_TEXT, Finding, Mode, Sentence, skip, unknown
 
 OUT_OF_TIME = Unknown("the time that the API server gives to a review ran out")
 
@@ -94,7 +94,7 @@ def _lifted(exception: CompiledException, rule: CompiledRule, view: View) -> Fin
     if not matches:
         return None
     return skip(
-        "excepted, ending" if exception.expires_at - now <= ENDING else "excepted",
+        ENDING_TEXT if exception.expires_at - now <= ENDING else "excepted",
         name=exception.name,
         until=f"{exception.expires_at:%Y-%m-%d %H:%M} UTC",
         reason=Sentence(exception.reason),

@@ -113,6 +113,9 @@ UNAPPLIED_TEXT: Mapping[str, Text] = {
 }
 """The text `unapplied`, which every mutating rule has."""
 
+ENDING_TEXT = "excepted, ending"
+"""Of an exception that ends soon, which its user is warned of."""
+
 EXCEPTED_TEXTS: Texts = {
     "excepted": {
         "en": (
@@ -121,7 +124,7 @@ EXCEPTED_TEXTS: Texts = {
         ),
         "zh": ("例外 {name} 在 {until} 之前豁免此规则：{reason}", "有效期内无需处理；负责人：{owner}"),
     },
-    "excepted, ending": {
+    ENDING_TEXT: {
         "en": (
             "exception {name} lifts this rule only until {until}: {reason}",
             "mend the workload by then, or ask {owner}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -135,6 +136,7 @@ class ReviewRoutes:
                 settled=self._state.settled,
                 languages=self._state.languages,
                 deadline=deadline,
+                now=datetime.now(UTC),
             )
         except BadReviewError as error:
             return self._refuse("bad_review", 400, "BadRequest", str(error))
