@@ -1,6 +1,8 @@
 """limitAcceleratorCount: how many accelerators a container and a pod may ask for."""
 
+import math
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -11,7 +13,7 @@ from webhook.facts import Unknown
 from webhook.kube.field_path import mapping_at
 from webhook.kube.pod import Container, container_requests, containers, effective_requests
 from webhook.kube.quantity import Quantity, QuantityError, parse_quantity
-from webhook.rules.base import Finding, Subject, Texts, ValidatingRule, fail, skip
+from webhook.rules.base import Finding, Subject, Texts, ValidatingRule, fail, skip, unknown
 
 
 class CountLimit(Schema):
@@ -26,7 +28,7 @@ class CountLimit(Schema):
             raise ValueError("give max or allowed")
         return self
 
-    def violation(self, count: Quantity) -> tuple[str, str] | None:
+    def violation(self, count: int) -> tuple[str, str] | None:
         """How so many break the limit, as a text's name says it, and the bound; None if they do not, as none at all."""
         if self.max is not None and count > self.max:
             return "at most", str(self.max)
@@ -111,6 +113,10 @@ class LimitAcceleratorCount(ValidatingRule):
             ),
             "zh": ("{resource} 的数量 {value} 不是整数，Kubernetes 只接受整数", "请申请 1，或使用共享设备"),
         },
+        "negative": {
+            "en": ("{value} {resource} is below zero, which Kubernetes refuses", "ask for 0 or more"),
+            "zh": ("{resource} 的数量 {value} 小于零，Kubernetes 会拒绝", "请填写 0 或更大的整数"),
+        },
         "no quantity": {
             "en": ("{value} is no quantity of {resource}", "write a whole number, for example 1"),
             "zh": ("{resource} 的值 {value} 不是合法的数量", "请填写整数，例如 1"),
@@ -160,19 +166,20 @@ class LimitAcceleratorCount(ValidatingRule):
         """See `ValidatingRule.validate_subject`."""
         held = [c for c in containers(subject.object) if mapping_at(c.value, ("resources",))]
         yield from self._refused_anyway(subject, held)
-        counts = subject.workload.accelerators
         if self.per_container:
-            yield from self._containers(counts, held, self.per_container)
+            yield from self._containers(subject, held, self.per_container)
         if self.per_pod:
-            yield from self._pod(counts, held, self.per_pod)
+            yield from self._pod(subject.workload.accelerators, held, self.per_pod)
         if self.memory:
             yield from self._memory(subject, held)
         if self.fits_node:
             yield from self._node(subject, held)
-        if subject.workload.claims_devices and (self.per_container or self.per_pod or self.fits_node):
+        counts_devices = self.per_container or self.per_pod or self.fits_node
+        claimed = subject.received.claimed_vendors
+        if counts_devices and (isinstance(claimed, Unknown) or claimed):
             yield skip("claims", ("spec", "resourceClaims"))
 
-    def _totals(self, counts: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    def _totals(self, counts: Mapping[str, int]) -> dict[str, int]:
         """Counts by resource name, or one total under all the names."""
         return {" + ".join(counts): sum(counts.values())} if self.sum and counts else dict(counts)
 
@@ -180,12 +187,11 @@ class LimitAcceleratorCount(ValidatingRule):
         for resource, count in self._totals(counts).items():
             yield from _violations("pod", resource, count, limit, held)
 
-    def _containers(
-        self, counts: Mapping[str, int], held: list[Container], limit: CountLimit
-    ) -> Iterator[Finding]:
+    def _containers(self, subject: Subject, held: list[Container], limit: CountLimit) -> Iterator[Finding]:
+        counts = subject.workload.accelerators
         for container in held:
             requests = container_requests(container.value)
-            own = {name: requests[name] for name in counts if name in requests}
+            own = {name: _in_devices(subject, name, requests[name]) for name in counts if name in requests}
             for resource, count in self._totals(own).items():
                 yield from _violations("container", resource, count, limit, [container])
 
@@ -204,7 +210,10 @@ class LimitAcceleratorCount(ValidatingRule):
     def _node(self, subject: Subject, held: list[Container]) -> Iterator[Finding]:
         for resource, count in subject.workload.accelerators.items():
             largest = _largest_node(subject, resource)
-            if largest is not None and count > largest:
+            if isinstance(largest, Unknown):
+                yield unknown(largest)
+                return
+            if count > largest:
                 yield fail("no node", _place(held, resource), count=count, resource=resource, limit=largest)
 
     def _refused_anyway(self, subject: Subject, held: list[Container]) -> Iterator[Finding]:
@@ -222,7 +231,7 @@ class LimitAcceleratorCount(ValidatingRule):
 
 
 def _violations(
-    whose: str, resource: str, count: Quantity, limit: CountLimit, held: list[Container]
+    whose: str, resource: str, count: int, limit: CountLimit, held: list[Container]
 ) -> Iterator[Finding]:
     broken = limit.violation(count)
     if broken:
@@ -235,42 +244,55 @@ def _is_device(subject: Subject, resource: str) -> bool:
     return known is not None and known.role == "device"
 
 
+def _in_devices(subject: Subject, resource: str, quantity: Quantity) -> int:
+    """A part of a device is one, and some device plugins count parts, as many to one."""
+    known = subject.received.catalogue.resource(resource)
+    return math.ceil(quantity / Fraction((known and known.per_device) or 1))
+
+
 def _malformed(container: Container, resource: str, request: Any, limit: Any) -> Iterator[Finding]:
-    place: Path = (*container.path, "resources", "requests" if limit is None else "limits", resource)
-    value = request if limit is None else limit
-    try:
-        count = parse_quantity(value)
-        other = parse_quantity(value if request is None else request)
-    except QuantityError:
-        yield fail("no quantity", place, resource=resource, value=value)
-        return
-    if not isinstance(count, int):
-        yield fail("fraction", place, resource=resource, value=value)
-    elif limit is None:
-        yield fail("no limit", place, resource=resource, value=value)
-    elif other != count:
-        yield fail("differ", place, resource=resource, value=request, limit=limit)
+    """What is wrong with one resource of one container; the limit is looked at first."""
+    amounts: list[Quantity] = []
+    for part, value in (("limits", limit), ("requests", request)):
+        place: Path = (*container.path, "resources", part, resource)
+        if value is None:
+            continue
+        try:
+            amount = parse_quantity(value)
+        except QuantityError:
+            yield fail("no quantity", place, resource=resource, value=value)
+            return
+        if amount < 0 or not isinstance(amount, int):
+            yield fail("negative" if amount < 0 else "fraction", place, resource=resource, value=value)
+            return
+        amounts.append(amount)
+        if limit is None:
+            yield fail("no limit", place, resource=resource, value=value)
+        elif len(set(amounts)) > 1:
+            yield fail("differ", place, resource=resource, value=value, limit=limit)
 
 
 def _place(held: list[Container], resource: str) -> Path:
     """The first place that asks for the resource (of a sum, for any part of it)."""
-    names = resource.split(" + ")
     for container in held:
-        for part in ("limits", "requests"):
-            for name in names:
-                if mapping_at(container.value, ("resources", part)).get(name) is not None:
-                    return (*container.path, "resources", part, name)
+        requests = container_requests(container.value)
+        for name in resource.split(" + "):
+            if requests.get(name, 0) > 0:
+                limits = mapping_at(container.value, ("resources", "limits"))
+                part = "requests" if limits.get(name) is None else "limits"
+                return (*container.path, "resources", part, name)
     return ("spec",)
 
 
-def _largest_node(subject: Subject, resource: str) -> Quantity | None:
-    """The most devices that one node is known to have; None where neither nodes nor pools tell."""
+def _largest_node(subject: Subject, resource: str) -> int | Unknown:
+    """The most devices of one node: of those that are there, and of pools that may grow from nothing."""
     nodes = subject.facts.nodes()
-    if not isinstance(nodes, Unknown):
-        return max((node.allocatable.get(resource, 0) for node in nodes), default=0)
     sizes = [
         pool.devices_per_node
         for pool in subject.received.pools
         if pool.devices_per_node and pool.offers([resource])
     ]
-    return max(sizes, default=None)
+    if isinstance(nodes, Unknown):
+        return max(sizes) if sizes else nodes
+    sizes += [_in_devices(subject, resource, node.allocatable.get(resource, 0)) for node in nodes]
+    return max(sizes, default=0)
