@@ -267,6 +267,10 @@ REAL = [
         },
         kind="PersistentVolumeClaim",
     ),
+    review_of(
+        {"metadata": {"name": "d", "labels": {}}, "spec": {"replicas": 2, "template": training_pod()}},
+        kind="Deployment",
+    ),
 ]
 
 

@@ -102,7 +102,7 @@ def test_on_update_only_what_was_stored_comes_back_and_no_record_grows() -> None
 def test_a_daemon_set_s_template_is_exempt_and_a_scale_is_no_template() -> None:
     rules = gate(load(policy("p", CAP)))
     daemon_set = job() | {"kind": "DaemonSet"}
-    fields = {"kind": "DaemonSet", "group": "apps", "resource": "daemonsets"}
+    fields: Json = {"kind": "DaemonSet", "group": "apps", "resource": "daemonsets"}
     assert validate(rules, asked(daemon_set, **fields)).allowed
     scale = asked(
         job(), "UPDATE", job(2), kind="Scale", group="apps", resource="deployments", subresource="scale"
@@ -113,6 +113,10 @@ def test_a_daemon_set_s_template_is_exempt_and_a_scale_is_no_template() -> None:
 def test_a_template_ends_as_its_pods_would() -> None:
     rules = gate(load(policy("p", CLASS, CAP)))
     outcome = validate(rules, asked(job()))
-    assert [change.path[-1] for change in outcome.later] == ["priorityClassName", "priority", "preemptionPolicy"]
+    assert [change.path[-1] for change in outcome.later] == [
+        "priorityClassName",
+        "priority",
+        "preemptionPolicy",
+    ]
     assert said(outcome.reports) == ["p/r0 pass none", f"p/r1 fail deny: {OVER}"]
     assert not validate(rules, request(training_pod())).allowed

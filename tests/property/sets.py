@@ -29,8 +29,14 @@ def _place() -> Json:
     }
 
 
+def site(kind: str, name: str, **spec: Any) -> File:
+    """An override or an exception."""
+    body = {"apiVersion": "podgate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return f"{name}.yaml", yaml.safe_dump(body, sort_keys=False).encode()
+
+
 def rich_files() -> list[File]:
-    """Pools of different fabrics, every kind of rule, every mode, CEL, exclusions."""
+    """Pools of different fabrics, every mode, CEL, exclusions, overrides, an exception, an opt-out."""
     fabric = {
         "fromPool": True,
         "whenPoolUnclear": "warn",
@@ -81,7 +87,17 @@ def rich_files() -> list[File]:
             {"setPriorityClass": {"class": "ai-inference"}},
             match={"workloads": ["other", "inference"], "matchConditions": [HAS_MAIN]},
         ),
-        policy("storage", {"setStorageClass": classes | {"replace": ["local-path"]}}),
+        policy(
+            "storage",
+            {"setStorageClass": classes | {"replace": ["local-path"]}},
+            optOut="allowed",
+            templates={"mutate": ["jobs.batch"]},
+        ),
+        site("PodPolicyOverride", "gold-sixteen", policies=["cap"], match={"objectSelector": {"matchLabels": {
+            "tier": "gold"}}}, rules=[{"name": "r0", "limitAcceleratorCount": {"perPod": {"max": 16}}}]),
+        site("PodPolicyOverride", "web-warns", policies=["others", "web"], match={"namespaces": ["web"]}, mode="warn"),
+        site("PodPolicyException", "old-notebooks", policies=["place", "cap/r0"], match={"workloads": ["notebook"]},
+             reason="Migration until June", owner="a@example.com", reference="OPS-1", expiresAt="2099-06-30"),
         policy("cap", {"limitAcceleratorCount": {"perPod": {"max": 8}}}, match=ACCELERATORS, failurePolicy="Fail"),
         policy(
             "shapes",
@@ -109,7 +125,8 @@ def in_mode(files: list[File], mode: str) -> list[File]:
     for name, data in files:
         documents: list[Any] = [each for each in yaml.safe_load_all(data) if each]
         for document in documents:
-            if document["kind"] == "PodPolicy" and document["spec"].get("mode") != "disabled":
+            has_mode = document["kind"] == "PodPolicy" or "mode" in document["spec"]
+            if has_mode and document["spec"].get("mode") != "disabled":
                 document["spec"]["mode"] = mode
         found.append((name, yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True).encode()))
     return found

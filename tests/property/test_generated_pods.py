@@ -121,6 +121,8 @@ ENDS: dict[str, Callable[[Outcome], bool]] = {
     "has an unclear pool": found("fabric/r0", "pool unclear"),
     "has a share without whole devices": found("fabric/r0", "no whole number"),
     "keeps its class": found("training/r0", "kept"),
+    "is excepted": found("place/vendor", "excepted"),
+    "has opted out": found("storage/r0", "opted out"),
     "has a device claim": found("newer-gpus/r0", "device claim"),
 }
 
