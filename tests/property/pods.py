@@ -98,6 +98,7 @@ AMOUNTS: list[Json] = [
     {GPU: "1", HAMI_MEMORY: "8000"},
     {MIG: "1"},
     {ASCEND: "1"},
+    {ASCEND: "1"},
     {ASCEND: "8"},
     {AMD: "1"},
     {GPU: "2", RDMA: "1"},

@@ -82,7 +82,7 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
     "no accelerator": lambda pod: not inspect_workload(pod, shipped_catalogue()).asks_for_accelerator,
 }  # fmt: skip
 
-GENERATE = settings(max_examples=3_000, phases=[Phase.generate], database=None)
+GENERATE = settings(max_examples=10_000, deadline=None, phases=[Phase.generate], database=None)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
