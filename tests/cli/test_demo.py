@@ -273,8 +273,12 @@ def test_a_kept_gateway_answers_what_it_says_and_ends_with_ctrl_c(
     assert process.wait(SECONDS) == 0
 
 
-def test_sigterm_cleans_up_too(kept: tuple[subprocess.Popen[str], str]) -> None:
-    kept[0].terminate()
+@pytest.mark.parametrize(
+    "ending",
+    [pytest.param(signal.SIGTERM, id="told to stop"), pytest.param(signal.SIGHUP, id="terminal closed")],
+)
+def test_other_signals_clean_up_too(kept: tuple[subprocess.Popen[str], str], ending: signal.Signals) -> None:
+    kept[0].send_signal(ending)
     assert kept[0].wait(SECONDS) == 0
 
 

@@ -68,7 +68,8 @@ def command(
     from webhook.demonstration.gateway import SHIPPED, GatewayError, running_gateway  # noqa: PLC0415
 
     chosen_facts = facts or (SHIPPED / "prerequisites",)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that all is cleaned up, as on Ctrl-C
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.default_int_handler)  # so that all is cleaned up, as on Ctrl-C
     try:
         with (
             tempfile.TemporaryDirectory(prefix="podgate-demo-") as folder,
