@@ -102,7 +102,8 @@ def test_a_pod_that_can_land_passes(thing: dict[str, Any]) -> None:
     ids=["zero", "cpu only"],
 )
 def test_a_pod_without_accelerators_is_skipped(thing: dict[str, Any]) -> None:
-    assert [finding.result for finding in findings(subject_of(thing))] == [Result.SKIP]
+    (finding,) = findings(subject_of(thing))
+    assert (finding.result, finding.text) == (Result.SKIP, "no accelerator")
 
 
 REFUSED = {
