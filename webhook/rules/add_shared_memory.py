@@ -24,6 +24,9 @@ class AddSharedMemory(MutatingRule):
 
     What a container writes there counts as its memory. `sizeLimit` is an upper bound: where the pod's memory limits are lower,
     the kubelet makes the volume that small (kubernetes/kubernetes:pkg/volume/emptydir/empty_dir.go, calculateEmptyDirMemorySize).
+
+    Attributes:
+        size_limit: how large the volume may become, in whole bytes.
     """
 
     type: ClassVar[str] = "addSharedMemory"

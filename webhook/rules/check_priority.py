@@ -25,6 +25,14 @@ class CheckPriority(ValidatingRule):
     """Judges the priority class that a pod names, the one that it names to Kueue, and a number without a class.
 
     A pod without a class is not judged, and one whose kind of workload is not named is free to choose.
+
+    Attributes:
+        allowed: the priority classes that each class of workload may have; one that is not named here is free to
+            choose.
+        numbers_without_class: whether a priority without a class fails; 0 is always right, and so is the number of
+            the default class.
+        system_classes_outside: namespaces, or globs of them, whose pods may have Kubernetes' own `system-*` classes;
+            all where not given.
     """
 
     type: ClassVar[str] = "checkPriority"

@@ -53,6 +53,11 @@ class CheckStorage(ValidatingRule):
 
     A claim whose storage class is not known cannot be judged; one that is known not to exist is not judged, for the pod
     waits for it.
+
+    Attributes:
+        refuse: a directory of the node, an emptyDir that is not in memory, a storage class whose volumes stay on one
+            node.
+        for_mounts: absolute paths; what is mounted at one of them or below is judged.
     """
 
     type: ClassVar[str] = "checkStorage"

@@ -137,6 +137,10 @@ class Expression(ValidatingRule):
 
     An update answers for a condition that already did not hold only where a value changed that the condition reads, as
     Kubernetes' own validation does for custom resources (kubernetes/enhancements:keps/sig-api-machinery/4008-crd-ratcheting).
+
+    Attributes:
+        resources: what is judged, as `kubectl api-resources` writes it, with its group: `pods`, `jobs.batch`.
+        validations: what must hold; every condition that does not is reported.
     """
 
     type: ClassVar[str] = "expression"

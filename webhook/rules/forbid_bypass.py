@@ -24,6 +24,12 @@ class ForbidBypass(ValidatingRule):
     A variable is judged in each container by itself, and passes where that container holds an accelerator or names a device
     claim. What an image sets, and what `envFrom` brings in, is not seen here. Every hostPath volume of a pod counts, mounted
     or not: an ephemeral container may mount it later.
+
+    Attributes:
+        env: names of variables, or globs of them.
+        host_paths: absolute paths of the node, or globs of them; a volume of such a path, of something in it or above
+            it fails.
+        privileged: whether privileged containers fail.
     """
 
     type: ClassVar[str] = "forbidBypass"

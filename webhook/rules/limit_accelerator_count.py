@@ -17,7 +17,12 @@ from webhook.rules.base import Finding, Subject, Texts, ValidatingRule, fail, sk
 
 
 class CountLimit(Schema):
-    """At most `max`, or one of `allowed`, or both."""
+    """At most `max`, or one of `allowed`, or both.
+
+    Attributes:
+        max: the largest number.
+        allowed: the only numbers; none at all is always allowed.
+    """
 
     max: int | None = Field(default=None, ge=0)
     allowed: tuple[int, ...] = Field(default=(), strict=False)
@@ -38,7 +43,11 @@ class CountLimit(Schema):
 
 
 class MemoryLimit(Schema):
-    """At most `max` of a memory resource of a share, in the unit of its device plugin."""
+    """At most `max` of a memory resource of a share, in the unit of its device plugin.
+
+    Attributes:
+        max: the largest number, in that unit.
+    """
 
     max: int = Field(ge=0)
 
@@ -47,6 +56,13 @@ class LimitAcceleratorCount(ValidatingRule):
     """Judges effective counts: init containers, sidecars and app containers as Kubernetes adds them up.
 
     It also says what the API server or the kubelet would refuse later, in words that help.
+
+    Attributes:
+        per_container: for each container.
+        per_pod: for the whole pod.
+        memory: for the memory of shares in the whole pod, by resource name, in the unit of its device plugin.
+        fits_node: no more than the largest node has: of the nodes that are known and the pools' `devicesPerNode`.
+        sum: count all resource names of `perContainer` and `perPod` together, not each by itself.
     """
 
     type: ClassVar[str] = "limitAcceleratorCount"

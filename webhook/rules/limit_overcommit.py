@@ -28,7 +28,11 @@ def _ratio(value: Any) -> Fraction:
 
 
 class Overcommit(Schema):
-    """The largest ratio of limit to request."""
+    """The largest ratio of limit to request.
+
+    Attributes:
+        max_limit_to_request: how many times the request the limit may be.
+    """
 
     max_limit_to_request: Annotated[Fraction, PlainValidator(_ratio)]
 
@@ -39,6 +43,10 @@ class LimitOvercommit(ValidatingRule):
     What has no limit is not judged, nor is a limit of 0, which to the kubelet is none
     (kubernetes/kubernetes:pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, calculateLinuxResources). A request that is
     missing is the limit, as the API server fills it in.
+
+    Attributes:
+        cpu: for processors.
+        memory: for memory.
     """
 
     type: ClassVar[str] = "limitOvercommit"

@@ -22,13 +22,21 @@ CEILINGS = {"warn": Mode.WARN, "fail": Mode.ENFORCE}
 
 
 class CpuPerAccelerator(Schema):
-    """The most for each accelerator."""
+    """The most for each accelerator.
+
+    Attributes:
+        max: processors, such as "16" or 500m.
+    """
 
     max: AmountParameter
 
 
 class MemoryPerAccelerator(Schema):
-    """The most for each accelerator."""
+    """The most for each accelerator.
+
+    Attributes:
+        max: memory in whole bytes, such as 128Gi.
+    """
 
     max: BytesParameter
 
@@ -39,6 +47,11 @@ class LimitResourcesPerAccelerator(ValidatingRule):
     Counted is the effective request (init containers and sidecars as Kubernetes adds them up; a limit where there is no
     request; the pod's own resources), without the overhead of a runtime class. `whenMissing` judges a container that holds
     accelerators and states nothing, or 0, of the resource, where the pod's own resources do not state it either.
+
+    Attributes:
+        cpu: for processors.
+        memory: for memory.
+        when_missing: what it is when a container with accelerators requests none of the resource.
     """
 
     type: ClassVar[str] = "limitResourcesPerAccelerator"

@@ -55,7 +55,20 @@ CEILINGS = {"warn": Mode.WARN, "fail": Mode.ENFORCE}
 
 
 class RequestRDMA(MutatingRule):
-    """Requests RDMA devices, request = limit, where the accelerator is: never `containers[0]` by position."""
+    """Requests RDMA devices, request = limit, where the accelerator is: never `containers[0]` by position.
+
+    Attributes:
+        from_pool: take resources, counts and `devicesPerNode` from the pool in which the pod lands.
+        resource_names: the RDMA resources, all of them, where no pool says them.
+        per: what `count` is for: a container with accelerators, each accelerator, or a node, of which a container
+            gets its share.
+        count: how many of each resource.
+        devices_per_node: how many accelerators a node has, for `per: node`.
+        when_pool_unclear: what it is when the possible pools have different fabrics; nothing is written in any case.
+        capabilities: capabilities that the containers get besides, where the namespace's Pod Security level allows
+            them.
+        env: environment variables that the containers get besides, where they are not set.
+    """
 
     type: ClassVar[str] = "requestRDMA"
     texts: ClassVar[Texts] = {

@@ -44,6 +44,9 @@ class ReserveNodes(ValidatingRule):
     Aiming is demanding, in every alternative of selector and affinity, a label that marks such nodes; a pod that may also
     land elsewhere does not aim. An accelerator is asked for by resource or by device claim; a claim that is known to be no
     accelerator (a NIC) gives no right to the nodes.
+
+    Attributes:
+        pools: `all`, or the names of pools; with `all` the vendors' own node labels count as well.
     """
 
     type: ClassVar[str] = "reserveNodes"

@@ -153,6 +153,15 @@ class SetFields(MutatingRule):
     its pods by that label, and would make new ones for ever. A runtime class that defines an overhead must be set in the first
     mutating call: the API server does not fill the overhead in after a second one
     (kubernetes/kubernetes:plugin/pkg/admission/runtimeclass/admission.go).
+
+    Attributes:
+        scheduler_name: the scheduler.
+        runtime_class_name: the runtime class.
+        labels: labels of the pod, by key.
+        annotations: annotations of the pod, by key.
+        env: environment variables, by name.
+        containers: the containers that `env` is for: all, those with an accelerator, or the others.
+        replace: which present values may be overwritten, `env` excepted.
     """
 
     type: ClassVar[str] = "setFields"

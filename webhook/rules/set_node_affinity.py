@@ -29,7 +29,12 @@ KUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/managed", "kueue.x-
 
 
 class VendorNodes(Schema):
-    """The nodes of one vendor's accelerators."""
+    """The nodes of one vendor's accelerators.
+
+    Attributes:
+        node_labels: labels that all its nodes have.
+        tolerations: what a pod needs in order to get onto them.
+    """
 
     node_labels: NodeLabels
     tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
@@ -39,6 +44,12 @@ class SetNodeAffinity(MutatingRule):
     """ANDs requirements into every non-empty term of the required node affinity, and adds tolerations.
 
     A pod without accelerators stays untouched, and so does one whose own selector or affinity no such node could meet.
+
+    Attributes:
+        pools: pools, of which those that offer what the pod asks for are required; they may differ in one label only.
+        by_vendor: nodes by vendor; the vendor is that of the accelerators that the pod asks for.
+        match_expressions: requirements on node labels, as Kubernetes writes them.
+        tolerations: tolerations, as Kubernetes writes them; alone, or besides those of the pools or the vendor.
     """
 
     type: ClassVar[str] = "setNodeAffinity"

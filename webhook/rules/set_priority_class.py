@@ -25,6 +25,10 @@ class SetPriorityClass(MutatingRule):
     The API server's Priority plugin fills in all three before any webhook, and refuses a pod whose number or policy is not its
     class's; after a reinvocation it does not run again. Writing all three is right in both passes
     (kubernetes/kubernetes:plugin/pkg/admission/priority/admission.go).
+
+    Attributes:
+        class_: the PriorityClass; none of `system-*`.
+        replace: which present class may be overwritten.
     """
 
     type: ClassVar[str] = "setPriorityClass"

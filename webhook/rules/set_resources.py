@@ -38,7 +38,12 @@ Amounts = Annotated[dict[str, str], AfterValidator(_amounts)]
 
 
 class PerAccelerator(Schema):
-    """What each accelerator of a container brings with it."""
+    """What each accelerator of a container brings with it.
+
+    Attributes:
+        requests: by resource: `cpu`, `memory` or `ephemeral-storage`.
+        limits: by resource; where no request is given, the request is the same.
+    """
 
     requests: Amounts = {}
     limits: Amounts = {}
@@ -61,6 +66,9 @@ class SetResources(MutatingRule):
     name. Beside a limit a request is always written, as the API server does not fill it in after a second mutating call.
     A LimitRange is not known here: its defaults are filled in before this rule sees the pod, so that the resource is stated,
     and its bounds are checked afterwards (kubernetes/kubernetes:plugin/pkg/admission/limitranger/admission.go).
+
+    Attributes:
+        per_accelerator: the amounts for one accelerator; a container gets them as many times as it has some.
     """
 
     type: ClassVar[str] = "setResources"

@@ -28,6 +28,13 @@ class SetStorageClass(MutatingRule):
 
     The claims that a StatefulSet or an ephemeral volume makes are claims; a StatefulSet's own templates are never written,
     for re-applying it would be refused ever after.
+
+    Attributes:
+        by_io_pattern: classes by the annotation `podgate.dev/io-pattern` of the claim, or of the pod; wins over the
+            access mode.
+        by_access_mode: classes by access mode; of several modes of a claim the most demanding counts.
+        default: the class where neither says one.
+        replace: which present class may be overwritten.
     """
 
     type: ClassVar[str] = "setStorageClass"
