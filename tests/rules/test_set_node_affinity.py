@@ -18,11 +18,12 @@ from tests.rules.reviewing import (
     policy,
     pool,
     report,
+    request_of,
     said,
     texts,
     without_record,
 )
-from webhook.engine import Gate
+from webhook.engine import Gate, mutate
 from webhook.kube.node_affinity import TERMS
 from webhook.rules.base import Result
 
@@ -576,3 +577,23 @@ LOAD_ERRORS: Mapping[str, tuple[Json, str]] = {
 def test_what_a_policy_may_not_say(rule: Json, message: str) -> None:
     (found,) = load_problems(policy({"setNodeAffinity": rule}))
     assert found.endswith(message)
+
+
+def test_an_update_of_what_is_stored_gets_nothing_though_two_terms_are_alike_once_completed() -> None:
+    contradicting = need(PRESENT, "In", "false")
+    stored = pod(affinity=required([contradicting], [contradicting, IS_NVIDIA], [need("zone", "In", "a")]))
+    request = request_of(stored, operation="UPDATE", old_object=stored)
+    assert (
+        mutate(affinity_gate({"byVendor": {"nvidia": {"nodeLabels": {PRESENT: "true"}}}}), request).patch
+        == []
+    )
+
+
+def test_an_update_that_lost_our_entries_gets_them_back() -> None:
+    gate, own = (
+        affinity_gate(BY_VENDOR),
+        pod(affinity=required([need("zone", "In", "a")]), tolerations=[EQUAL]),
+    )
+    stored = mutated(gate, own).object
+    request = request_of(own, operation="UPDATE", old_object=stored)
+    assert without_record(mutate(gate, request).object) == without_record(stored)

@@ -37,5 +37,7 @@ def _was_stored(change: Change, old: Mapping[str, Any], thought: Draft) -> bool:
         return change.after in list_at(old, TOLERATIONS)
     if change.path[: len(TERMS)] == TERMS and len(change.path) > len(TERMS):
         term = value_at(thought.object, change.path[: len(TERMS) + 1])
-        return term in list_at(old, TERMS)
+        sent = value_at(thought.original, change.path[: len(TERMS) + 1])
+        stored = list_at(old, TERMS)
+        return term in stored and sent not in stored  # a term that is stored as it was sent lacks nothing
     return False
