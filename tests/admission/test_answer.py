@@ -4,8 +4,9 @@ import orjson
 import pytest
 
 from tests.admission.wire import UID, call, check_answer, response_of, review_of
-from tests.engine.gates import container, finds, load, pod, policy, training_pod
-from webhook.admission import Endpoint, ReviewRecord
+from tests.engine.gates import container, finds, gate, load, pod, policy, request, training_pod
+from webhook.admission import Endpoint, ReviewRecord, build_response
+from webhook.engine import mutate
 from webhook.policy import PolicySet
 from webhook.rules.base import Finding, Mode, Result, error, fail, skip
 
@@ -86,6 +87,13 @@ def test_an_error_under_fail_is_a_denial_that_says_so() -> None:
         "  do:    give podgate these facts, or ask the platform team",
     ]
     assert status["message"].endswith(", #help")
+
+
+def test_a_validating_answer_has_no_patch_whatever_the_outcome() -> None:
+    outcome = mutate(gate(load(policy("p", RDMA))), request(training_pod()))
+    assert outcome.patch
+    assert {"patch", "patchType"} <= set(build_response(outcome, mutating=True)["response"])
+    assert not {"patch", "patchType"} & set(build_response(outcome, mutating=False)["response"])
 
 
 OWN: dict[str, tuple[Endpoint, list[str]]] = {

@@ -221,6 +221,20 @@ def test_each_validation_judges_the_lane_of_its_mode() -> None:
     assert lines(policies, training_pod()) == ["class/r0 pass none", f"audited/r0 fail record: {OVER}"]
 
 
+def test_what_is_enforced_after_an_audited_mutation_acts_in_both_lanes() -> None:
+    policies = load(
+        policy("a", TOLERATE, mode="audit", order=1),
+        policy("b", CLASS, order=2),
+        policy("audited", CAP, mode="audit", match=NEEDS_CLASS),
+        policy("real", CAP, match=NEEDS_CLASS),
+    )
+    outcome = mutate(gate(policies), request(training_pod()))
+    for lane in (outcome.object, outcome.audited):
+        assert (lane or {})["spec"]["priorityClassName"] == "ai-train-high"
+    assert [change.rule for _, change in outcome.would_change] == ["a/r0"]
+    assert f"audited/r0 fail record: {OVER}" in lines(policies, training_pod())
+
+
 def test_where_no_audited_mutation_acts_the_lanes_are_one_object() -> None:
     policies = load(policy("a", CLASS), policy("b", TOLERATE, mode="audit", match={"namespaces": ["web"]}))
     outcome = mutate(gate(policies), request(training_pod()))
