@@ -39,6 +39,7 @@ ANNOTATIONS: list[Json | None] = [
     {},
     {"own/key": "x"},
     {"podgate.dev/io-pattern": "random"},
+    {"podgate.dev/changes": "[]", "podgate.dev/policies": "0123456789ab", "podgate.dev/decision": "aaaaaaaa"},
     {"podgate.dev/skip": "storage: own classes; cap: not allowed"},
     {"k8s.v1.cni.cncf.io/networks": "sriov"},
 ]
