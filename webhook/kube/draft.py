@@ -117,7 +117,7 @@ class Draft:
 
         Args:
             path: where; list items by index. Missing parents are made.
-            value: what; shared with the draft, so it must not be modified afterwards.
+            value: what, never None; shared with the draft, so it must not be modified afterwards.
             rule: who wishes it.
             replace: which present value may be overwritten.
             api_default: the value that the API's own defaulting gives this field
