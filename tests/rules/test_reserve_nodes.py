@@ -12,9 +12,10 @@ from webhook.kube.accelerators import shipped_catalogue
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Draft
 from webhook.kube.field_path import format_field
+from webhook.kube.node_affinity import MOST_COMBINATIONS
 from webhook.policy import PolicySet, load_policy_set
 from webhook.rules.base import Finding, Received, Result, Subject
-from webhook.rules.reserve_nodes import MOST_COMBINATIONS, ReserveNodes
+from webhook.rules.reserve_nodes import ReserveNodes
 
 GPU = "nvidia.com/gpu"
 PRESENT = "nvidia.com/gpu.present"

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from webhook.documents.schema import Schema
+from webhook.kube.accelerators import DEVICE_CLASS_PREFIX
 from webhook.kube.globs import glob_matches
-from webhook.kube.node_affinity import could_be
+from webhook.kube.node_affinity import alternatives, could_be, pinning
 from webhook.kube.selectors import compile_label_selector
 
 
@@ -18,6 +19,17 @@ def _labels(value: dict[str, str]) -> dict[str, str]:
 
 NodeLabels = Annotated[dict[str, str], Field(min_length=1), AfterValidator(_labels)]
 """Labels that nodes can have: what Kubernetes refuses as a label would make it refuse every pod that is sent there."""
+
+
+def _extended_resource(value: str) -> str:
+    is_native = "kubernetes.io/" in value and not value.startswith(DEVICE_CLASS_PREFIX)
+    if "/" not in value.strip("/") or is_native or value.startswith("requests."):
+        raise ValueError("expected an extended resource such as nvidia.com/gpu or rdma/ib")
+    return value
+
+
+ExtendedResource = Annotated[str, AfterValidator(_extended_resource)]
+"""A resource of a device plugin (kubernetes/kubernetes:pkg/apis/core/helper/helpers.go, IsExtendedResourceName)."""
 
 
 class Toleration(Schema):
@@ -48,7 +60,7 @@ class Toleration(Schema):
 class Rdma(Schema):
     """The fabric of a pool: all of `resourceNames`, `count` of each, per container, accelerator or node."""
 
-    resource_names: tuple[str, ...] = Field(min_length=1, strict=False)
+    resource_names: tuple[ExtendedResource, ...] = Field(min_length=1, strict=False)
     per: Literal["container", "accelerator", "node"] = "container"
     count: int = Field(default=1, ge=1)
 
@@ -64,7 +76,7 @@ class PoolSpec(Schema):
         rdma: its fabric, None if it has none.
     """
 
-    resource_names: tuple[str, ...] = Field(min_length=1, strict=False)
+    resource_names: tuple[ExtendedResource, ...] = Field(min_length=1, strict=False)
     node_labels: NodeLabels
     tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
     devices_per_node: int | None = Field(default=None, ge=1)
@@ -98,9 +110,21 @@ def possible_pools(
 ) -> tuple[AcceleratorPool, ...]:
     """The pools in which a pod could land: they offer all that it asks for and contradict neither its selector nor its affinity.
 
+    A pool of more labels describes its nodes better than one of some of these labels: where the pod can only land on such
+    nodes, the more general pool is left out.
+
     Args:
         pools: all pools of the policy set.
         pod: the pod as earlier rules of this review left it.
         asked: names of the accelerator resources that the pod asks for.
     """
-    return tuple(pool for pool in pools if pool.offers(asked) and could_be(pod, pool.node_labels))
+    possible = tuple(pool for pool in pools if pool.offers(asked) and could_be(pod, pool.node_labels))
+    return tuple(pool for pool in possible if not _is_described_better(pool, possible, pod))
+
+
+def _is_described_better(
+    pool: AcceleratorPool, pools: Iterable[AcceleratorPool], pod: Mapping[str, Any]
+) -> bool:
+    """Whether every node of a pool that the pod may land on is in a pool of more labels."""
+    finer = [other.node_labels for other in pools if other.node_labels.items() > pool.node_labels.items()]
+    return bool(finer) and all(pinning(alternative, finer) is not None for alternative in alternatives(pod))

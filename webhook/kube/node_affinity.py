@@ -4,9 +4,11 @@ Terms are ORed, the requirements of one are ANDed, a node selector is ANDed with
 matches no objects" (kubernetes/api:core/v1/types.go, NodeSelectorTerm).
 """
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from webhook.documents import Path
@@ -20,6 +22,11 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 _INTEGER = re.compile(r"[+-]?0*[0-9]{1,19}\Z")
 _INT64 = range(-(2**63), 2**63)
 """What Go's strconv.ParseInt reads in base 10, with 64 bits."""
+
+
+MOST_COMBINATIONS = 64
+"""Combinations of label values that one alternative is tried with: more than a cluster has pools. With more, an alternative
+names values that no pool has, and then it does not pin the pod to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +177,33 @@ def suits(pod: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
         all(requirement.admits(labels.get(requirement.key)) for requirement in alternative)
         for alternative in alternatives(pod)
     )
+
+
+def pinning(
+    alternative: tuple[Requirement, ...], choices: Sequence[Mapping[str, str]]
+) -> tuple[Requirement, ...] | None:
+    """What in an alternative leaves only nodes that have all labels of one of the choices; None where nothing does.
+
+    Args:
+        alternative: one of `alternatives`.
+        choices: sets of labels, such as those of pools.
+    """
+    keys = {key for labels in choices for key in labels}
+    found = tuple(own for own in alternative if own.operator == "In" and own.key in keys)
+    pinned = {
+        own.key: [value for value in own.values if _all_admit(alternative, own.key, value)] for own in found
+    }
+    if not 0 < math.prod(map(len, pinned.values())) <= MOST_COMBINATIONS:
+        return None
+    for values in product(*pinned.values()):
+        labels = dict(zip(pinned, values, strict=True))
+        if not any(choice.items() <= labels.items() for choice in choices):
+            return None
+    return found
+
+
+def _all_admit(alternative: tuple[Requirement, ...], key: str, value: str) -> bool:
+    return all(own.admits(value) for own in alternative if own.key == key)
 
 
 def contradiction(

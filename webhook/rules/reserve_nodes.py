@@ -1,8 +1,6 @@
 """reserveNodes: accelerator nodes are for pods that ask for accelerators."""
 
-import math
-from collections.abc import Iterator, Mapping
-from itertools import product
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import PlainValidator
@@ -16,16 +14,13 @@ from webhook.kube.node_affinity import (
     Requirement,
     alternatives,
     normalise_toleration,
+    pinning,
     selector_requirements,
 )
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, unknown
 
 NODE_SELECTOR: Path = ("spec", "nodeSelector")
 TOLERATIONS: Path = ("spec", "tolerations")
-
-MOST_COMBINATIONS = 64
-"""Combinations of label values that one alternative is tried with: more than a cluster has pools. With more, an alternative
-names values that no pool has, and then it does not demand the pools."""
 
 ALL_POOLS: tuple[str, ...] = ()
 
@@ -117,7 +112,7 @@ class ReserveNodes(ValidatingRule):
             for own in alternative:
                 if _demands_vendor(subject, own):
                     return (own,)
-        return _demanding_pools(alternative, self._reserved(subject))
+        return pinning(alternative, [pool.node_labels for pool in self._reserved(subject)])
 
     def _tolerations(self, subject: Subject) -> Iterator[Finding]:
         for index, item in enumerate(list_at(subject.object, TOLERATIONS)):
@@ -187,29 +182,3 @@ def _demands_vendor(subject: Subject, own: Requirement) -> bool:
     if own.operator != "In" or not own.values or "false" in own.values:
         return False
     return all(of(own.key, value) for value in own.values)
-
-
-def _demanding_pools(
-    alternative: tuple[Requirement, ...], pools: list[AcceleratorPool]
-) -> tuple[Requirement, ...] | None:
-    """The requirements that leave only nodes with all labels of one of the pools."""
-    keys = {key for pool in pools for key in pool.node_labels}
-    pinning = tuple(own for own in alternative if own.operator == "In" and own.key in keys)
-    pinned = {
-        own.key: [value for value in own.values if _admits(alternative, own.key, value)] for own in pinning
-    }
-    if not 0 < math.prod(map(len, pinned.values())) <= MOST_COMBINATIONS:
-        return None
-    for values in product(*pinned.values()):
-        labels = dict(zip(pinned, values, strict=True))
-        if not any(_has(labels, pool.node_labels) for pool in pools):
-            return None
-    return pinning
-
-
-def _admits(alternative: tuple[Requirement, ...], key: str, value: str) -> bool:
-    return all(own.admits(value) for own in alternative if own.key == key)
-
-
-def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return all(labels.get(key) == value for key, value in wanted.items())
