@@ -668,6 +668,14 @@ def test_an_amount_that_is_no_quantity_is_somebody_elses() -> None:
         ),
         ({"resourceNames": [IB], "whenPoolUnclear": "warn"}, "whenPoolUnclear needs fromPool: true"),
         ({"resourceNames": [IB], "count": 0}, "expected at least 1, found 0"),
+        (
+            {"resourceNames": ["cpu"]},
+            "expected an extended resource such as nvidia.com/gpu or rdma/ib, found 'cpu'",
+        ),
+        (
+            {"resourceNames": ["requests.rdma/ib"]},
+            "expected an extended resource such as nvidia.com/gpu or rdma/ib, found 'requests.rdma/ib'",
+        ),
         ({"fromPool": True, "whenPoolUnclear": "deny"}, "expected skip, warn or fail, found 'deny'"),
     ],
     ids=[
@@ -677,6 +685,8 @@ def test_an_amount_that_is_no_quantity_is_somebody_elses() -> None:
         "count beside a pool",
         "unclear without pools",
         "zero",
+        "no device",
+        "a quota's key",
         "word",
     ],
 )

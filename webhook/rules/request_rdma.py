@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from webhook.documents import Path
 from webhook.facts import AcceleratorPool, Rdma, Unknown
+from webhook.facts.pools import ExtendedResource
 from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.kube.managed_fields import owns
 from webhook.kube.pod import Container, container_requests, containers
@@ -200,7 +201,7 @@ class RequestRDMA(MutatingRule):
     }
 
     from_pool: bool = False
-    resource_names: tuple[str, ...] = Field(default=(), strict=False)
+    resource_names: tuple[ExtendedResource, ...] = Field(default=(), strict=False)
     per: Literal["container", "accelerator", "node"] = "container"
     count: int = Field(default=1, ge=1)
     devices_per_node: int | None = Field(default=None, ge=1)
