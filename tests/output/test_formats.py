@@ -80,9 +80,10 @@ MIRROR = ObjectResult(
     Place("-.yaml", 3, 1), Identity("v1", "Pod", "", ""), (Verdict.EXEMPT,), "a node's mirror pod", (), ()
 )
 SKIPPED = tuple(
-    Skipped(Place("app.yaml", line, 1), Identity(version, kind, "", "web"))
-    for line, (version, kind) in enumerate(
-        [("apps/v1", "Deployment"), ("", ""), ("apps/v1", "Deployment")], 1
+    Skipped(Place("app.yaml", line, 1), Identity(version, kind, "", "web"), reason)
+    for line, (version, kind, reason) in enumerate(
+        [("v1", "Thing", "unknown"), ("", "", "unknown"), ("v1", "Thing", "unknown"), ("v1", "Other", "odd")],
+        1,
     )
 )
 RESULT = CheckResult(
@@ -115,7 +116,9 @@ undecided: 1 object, by gold/priority: cannot be evaluated: no facts about the c
   do: kubectl get namespace -o yaml > facts/namespace.yaml, and give --facts facts
 2 objects: 0 passed, 1 refused, 0 warned, 0 audited, 1 undecided, exempt: 1
 1 would be changed
-3 skipped: 2 apps/v1 Deployment, 1 without a kind
+4 skipped
+  odd: 1 v1 Other
+  unknown: 2 v1 Thing, 1 without a kind
 """
 
 EMPTY = """\
@@ -146,6 +149,50 @@ def test_what_only_audited_policies_would_change() -> None:
     lines = render_table(replace(RESULT, objects=(only_audited,))).splitlines()
     assert lines[0].endswith("Pod vision/trainer: passed, would be changed if all policies were enforced")
     assert "0 would be changed, 1 more if all policies were enforced" in lines
+
+
+def test_what_will_become_of_pods_and_claims_is_no_change_of_their_controller() -> None:
+    later = (replace(CHANGES[0], of="pods"), replace(CHANGES[1], of="claims"))
+    controller = replace(REFUSED, verdicts=(Verdict.PASSED,), results=(PASSED,), changes=(), later=later)
+    lines = render_table(replace(RESULT, objects=(controller,))).splitlines()
+    assert lines[:6] == [
+        "pod.yaml:1 (from chart/templates/pod.yaml) Pod vision/trainer: passed",
+        "  its pods would be changed by a/set (enforce)",
+        "    - spec.schedulerName: default",
+        "    + spec.schedulerName: volcano",
+        "  its claims would be changed by a/set (enforce)",
+        "    + spec.tolerations[]: {key: gpu}",
+    ]
+    assert "0 would be changed" in lines
+
+
+def test_a_lifted_rule_takes_one_line_for_each_reason() -> None:
+    passed = replace(PASSED, result=Result.SKIP, lifted="excepted by legacy until 2027-07-01 00:00 UTC")
+    results = (
+        passed,
+        replace(passed, rule="b/cap"),
+        replace(
+            passed, rule="c/cap", lifted="excepted by brief until 2026-12-07 00:00 UTC", lifted_soon_over=True
+        ),
+        replace(passed, rule="d/cap", lifted="opted out: own nodes"),
+    )
+    lines = render_table(
+        replace(RESULT, objects=(replace(REFUSED, results=results, changes=()),))
+    ).splitlines()
+    assert lines[1:4] == [
+        "  excepted by legacy until 2027-07-01 00:00 UTC: rdma/ask, b/cap",
+        "  excepted by brief until 2026-12-07 00:00 UTC, which is soon: c/cap",
+        "  opted out: own nodes: d/cap",
+    ]
+
+
+def test_a_violation_that_templates_check_lowers_says_so() -> None:
+    warned = replace(CAP, action=Action.WARN)
+    lines = render_table(
+        replace(RESULT, objects=(replace(REFUSED, results=(warned,), changes=()),))
+    ).splitlines()
+    assert lines[1] == "  warned pod.yaml:12:25: 16 nvidia.com/gpu asked"
+    assert lines[4].startswith("    why:   gpu-limits/cap (enforce, templates.check: warn), ")
 
 
 def test_an_error_that_no_fact_mends_is_shown_at_its_object() -> None:
@@ -247,7 +294,8 @@ JSON = """\
           "references": [
             "https://wiki.example.com/gpu",
             "#ai-platform"
-          ]
+          ],
+          "lifted": ""
         }
       ],
       "changes": [
@@ -275,6 +323,17 @@ JSON = """\
           "mode": "audit",
           "path": "env[\\"TOKEN\\"].value"
         }
+      ],
+      "later": [
+        {
+          "policy": "a",
+          "rule": "set",
+          "mode": "enforce",
+          "path": "spec.schedulerName",
+          "from": "default",
+          "to": "volcano",
+          "of": "pods"
+        }
       ]
     }
   ],
@@ -284,10 +343,11 @@ JSON = """\
       "line": 1,
       "column": 1,
       "origin": "",
-      "apiVersion": "apps/v1",
-      "kind": "Deployment",
+      "apiVersion": "v1",
+      "kind": "Thing",
       "namespace": "",
-      "name": "web"
+      "name": "web",
+      "reason": "unknown"
     }
   ],
   "problems": [
@@ -313,7 +373,8 @@ JSON = """\
 
 
 def test_the_whole_json() -> None:
-    result = replace(RESULT, objects=(replace(REFUSED, results=(CAP,)),), skipped=SKIPPED[:1])
+    later = (replace(CHANGES[0], of="pods"),)
+    result = replace(RESULT, objects=(replace(REFUSED, results=(CAP,), later=later),), skipped=SKIPPED[:1])
     assert render_check(result, 1) == JSON
 
 

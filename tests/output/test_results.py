@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,6 +66,9 @@ items:
 """
 
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
 def limit(mode: str, match: str = "all: true") -> str:
     return LIMIT.format(mode=mode, match=match)
 
@@ -72,11 +76,11 @@ def limit(mode: str, match: str = "all: true") -> str:
 def check(*policies: str, manifest: str = POD, languages: Sequence[str] = ("en",)) -> CheckResult:
     loaded = load_policy_set([(f"{index}.yaml", text.encode()) for index, text in enumerate(policies)])
     assert not loaded.has_errors, loaded.problems
-    gate = Gate(loaded.policy_set, Facts())
+    gate = Gate(loaded.policy_set, Facts(), now=NOW)
     objects: list[ObjectResult] = []
     for document in read_documents(manifest.encode(), "pod.yaml", strict=False).documents:
         for found in manifests_in(document):
-            request = request_for(found.value, Caller())
+            request = request_for(found.value, Caller(), loaded.policy_set.templates)
             assert request is not None
             objects.append(object_result(review(gate, request), document, found.base, languages))
     return CheckResult(loaded.policy_set.hash, len(loaded.policy_set), tuple(objects))
@@ -91,11 +95,12 @@ def test_a_finding_stands_at_the_offending_value() -> None:
 
 
 def test_a_finding_about_what_only_the_defaults_hold_stands_at_its_nearest_ancestor() -> None:
-    manifest = POD.replace(
-        "nvidia.com/gpu: 16", "nvidia.com/gpu: 8\n        requests:\n          nvidia.com/gpu: 4"
-    )
-    (found,) = check(limit("enforce"), manifest=manifest).objects
-    assert [str(result.place) for result in found.results] == ["pod.yaml:13:27"]
+    policy = limit("enforce").replace("limitAcceleratorCount", "limitResourcesPerAccelerator")
+    policy = policy.replace("perPod:\n        max: 8", 'cpu:\n        max: "8"\n      whenMissing: fail')
+    (found,) = check(policy).objects
+    assert [(result.field, str(result.place)) for result in found.results] == [
+        ('spec.containers["main"].resources.requests.cpu', "pod.yaml:12:9")
+    ]
 
 
 def test_texts_come_in_all_languages_asked() -> None:
@@ -150,6 +155,151 @@ def test_changes(mode: str, *, enforced: bool) -> None:
         (mode, 'spec.containers["main"].resources.requests["rdma/hca"]', "1", False),
         (mode, 'spec.containers["main"].env[]', {"name": "NCCL_IB_DISABLE", "value": "0"}, True),
     ]
+
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: trainer
+spec:
+  template:
+    spec:
+      containers:
+      - name: main
+        env: []
+        resources:
+          limits:
+            nvidia.com/gpu: 16
+"""
+CLAIMS = """\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  name: db
+spec:
+  template: {}
+  volumeClaimTemplates:
+  - spec:
+      accessModes: [ReadWriteOnce]
+"""
+STORAGE = """\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicy
+metadata:
+  name: storage
+spec:
+  mode: enforce
+  match:
+    all: true
+  rules:
+  - name: class
+    setStorageClass:
+      default: ceph-block
+"""
+
+
+def test_a_finding_about_a_future_pod_stands_in_the_template() -> None:
+    (found,) = check(limit("enforce"), manifest=DEPLOYMENT).objects
+    (result,) = found.results
+    assert found.verdicts == (Verdict.REFUSED,)
+    assert str(result.place) == "pod.yaml:13:29"
+    assert result.field == 'spec.template.spec.containers["main"].resources.limits["nvidia.com/gpu"]'
+
+
+CAPS = {
+    "sameAsMode": ([Verdict.REFUSED], ["deny"]),
+    "warn": ([Verdict.WARNED], ["warn"]),
+    "disabled": ([Verdict.UNMATCHED], []),
+}
+
+
+@pytest.mark.parametrize("most", CAPS)
+def test_what_the_author_of_a_template_is_told(most: str) -> None:
+    verdicts, actions = CAPS[most]
+    policy = limit("enforce", f"all: true\n  templates:\n    check: {most}")
+    (found,) = check(policy, manifest=DEPLOYMENT).objects
+    assert list(found.verdicts) == verdicts
+    assert [result.action for result in found.results] == actions
+    (pod,) = check(policy).objects
+    assert pod.verdicts == (Verdict.REFUSED,)
+
+
+def test_what_cannot_be_judged_in_a_template_that_is_not_checked_is_not_undecided() -> None:
+    policy = limit("enforce", "workspaces: [vision]\n  templates:\n    check: disabled")
+    (found,) = check(policy, manifest=DEPLOYMENT).objects
+    assert found.verdicts == (Verdict.UNMATCHED,)
+
+
+def test_what_will_change_in_pods_is_no_change_of_the_object_and_keeps_its_secrets() -> None:
+    (found,) = check(FIELDS.format(mode="enforce"), manifest=DEPLOYMENT).objects
+    assert (found.changes, found.would_be_changed) == ((), False)
+    container = 'spec.template.spec.containers["main"]'
+    assert [(change.of, change.shown_path, change.secret) for change in found.later] == [
+        ("pods", f'{container}.resources.limits["rdma/hca"]', False),
+        ("pods", f'{container}.resources.requests["rdma/hca"]', False),
+        ("pods", f"{container}.env[]", True),
+    ]
+
+
+def test_what_is_written_into_the_template_is_a_change() -> None:
+    policy = FIELDS.format(mode="enforce").replace(
+        "    all: true\n", "    all: true\n  templates:\n    mutate: [deployments.apps]\n"
+    )
+    (found,) = check(policy, manifest=DEPLOYMENT).objects
+    assert found.would_be_changed
+    assert [change.of for change in found.changes] == ["object", "object", "object"]
+    assert found.later == ()
+
+
+def test_claims_that_will_change() -> None:
+    (found,) = check(STORAGE, manifest=CLAIMS).objects
+    assert [(change.of, change.path, change.after) for change in found.later] == [
+        ("claims", "spec.volumeClaimTemplates[0].spec.storageClassName", "ceph-block")
+    ]
+
+
+def test_the_pods_of_a_daemon_set_are_exempt() -> None:
+    (found,) = check(limit("enforce"), manifest=DEPLOYMENT.replace("Deployment", "DaemonSet")).objects
+    assert found.verdicts == (Verdict.EXEMPT,)
+    assert found.exempt == "the pods of a DaemonSet, made by its controller"
+
+
+EXCEPTION = """\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicyException
+metadata:
+  name: legacy
+spec:
+  policies: [enforce-limit/cap]
+  match:
+    all: true
+  reason: Migration
+  owner: vision
+  expiresAt: "{end}"
+"""
+EXCEPTIONS = {
+    "in force": ("2027-06-30", Verdict.PASSED, "excepted by legacy until 2027-07-01 00:00 UTC", False),
+    "ending": ("2026-01-10", Verdict.PASSED, "excepted by legacy until 2026-01-11 00:00 UTC", True),
+    "over": ("2025-12-31", Verdict.REFUSED, "", False),
+}
+
+
+@pytest.mark.parametrize("case", EXCEPTIONS)
+def test_exceptions(case: str) -> None:
+    end, verdict, lifted, soon = EXCEPTIONS[case]
+    (found,) = check(limit("enforce"), EXCEPTION.format(end=end)).objects
+    (result,) = found.results
+    assert found.verdicts == (verdict,)
+    assert (result.lifted, result.lifted_soon_over) == (lifted, soon)
+
+
+def test_an_opt_out() -> None:
+    manifest = POD.replace(
+        "name: trainer", 'name: trainer\n    annotations:\n      podgate.dev/skip: "enforce-limit: own nodes"'
+    )
+    (found,) = check(limit("enforce", "all: true\n  optOut: allowed"), manifest=manifest).objects
+    assert [result.lifted for result in found.results] == ["opted out: own nodes"]
 
 
 ERROR = Problem("a.yaml", None, "broken")

@@ -7,18 +7,25 @@ from typing import Any
 import pytest
 
 from webhook.documents import read_documents
-from webhook.review_tools.manifests import Caller, facts_in, problems_in, request_for
+from webhook.engine import Gate, review
+from webhook.facts import Facts
+from webhook.kube.templates import shipped_templates
+from webhook.policy import load_policy_set
+from webhook.review_tools.manifests import Caller, facts_in, problems_in, request_for, why_not_reviewed
 
+KINDS = shipped_templates()
 POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
 
 
 def problems(text: str) -> list[str]:
     (document,) = read_documents(text.encode(), "a.yaml", strict=False).documents
-    return [str(problem).partition("\n")[0] for problem in problems_in(document)]
+    return [str(problem).partition("\n")[0] for problem in problems_in(document, shipped_templates())]
 
 
 def test_the_request_of_a_pod() -> None:
-    request = request_for(POD, Caller(operation="UPDATE", username="ann", groups=("ops",), namespace="ml"))
+    request = request_for(
+        POD, Caller(operation="UPDATE", username="ann", groups=("ops",), namespace="ml"), KINDS
+    )
     assert request is not None
     assert request.resource_name == "pods"
     assert (request.operation, request.namespace, request.name) == ("UPDATE", "ml", "a")
@@ -29,14 +36,14 @@ def test_the_request_of_a_pod() -> None:
 
 
 def test_the_object_is_not_touched() -> None:
-    request_for(POD, Caller())
+    request_for(POD, Caller(), KINDS)
     assert POD["metadata"] == {"name": "a"}
 
 
 @pytest.mark.parametrize(
     ("api_version", "kind"),
     [
-        ("apps/v1", "Deployment"),
+        ("apps/v1", "Deploymint"),
         ("example.org/v1", "Pod"),
         ("v1", "pod"),
         ("v1", None),
@@ -45,14 +52,59 @@ def test_the_object_is_not_touched() -> None:
     ],
 )
 def test_other_kinds_are_not_reviewed(api_version: Any, kind: Any) -> None:
-    assert request_for({"apiVersion": api_version, "kind": kind}, Caller()) is None
+    assert request_for({"apiVersion": api_version, "kind": kind}, Caller(), KINDS) is None
 
 
 @pytest.mark.parametrize("metadata", [None, "a", [], {"name": 1, "namespace": []}])
 def test_a_request_needs_no_sound_metadata(metadata: Any) -> None:
-    request = request_for({**POD, "metadata": metadata}, Caller())
+    request = request_for({**POD, "metadata": metadata}, Caller(), KINDS)
     assert request is not None
     assert (request.namespace, request.name) == ("default", "")
+
+
+def test_the_request_of_a_controller() -> None:
+    thing = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"}}
+    request = request_for(thing, Caller(), KINDS)
+    assert request is not None
+    assert (request.resource_name, request.kind, request.version) == (
+        "pytorchjobs.kubeflow.org",
+        "PyTorchJob",
+        "v1",
+    )
+    assert request.raw["kind"] == {"group": "kubeflow.org", "version": "v1", "kind": "PyTorchJob"}
+    assert request.raw["resource"] == {"group": "kubeflow.org", "version": "v1", "resource": "pytorchjobs"}
+
+
+def test_the_resource_of_a_controller_in_the_core_group() -> None:
+    request = request_for({"apiVersion": "v1", "kind": "ReplicationController"}, Caller(), KINDS)
+    assert request is not None
+    assert request.resource_name == "replicationcontrollers"
+
+
+DEPLOYMENT: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+REASONS: dict[str, tuple[dict[str, Any], str]] = {
+    "no template": (DEPLOYMENT, "without a pod template"),
+    "a template that is none": ({**DEPLOYMENT, "spec": {"template": "a"}}, "without a pod template"),
+    "a template": ({**DEPLOYMENT, "spec": {"template": {"spec": {}}}}, ""),
+    "pods from elsewhere": (
+        {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"},
+        "its pods come from the training runtime that spec.runtimeRef names",
+    ),
+    "only claims": (
+        {**DEPLOYMENT, "kind": "StatefulSet", "spec": {"volumeClaimTemplates": [{"spec": {}}]}},
+        "",
+    ),
+    "a pod": (POD, ""),
+}
+
+
+@pytest.mark.parametrize("case", REASONS)
+def test_what_there_is_nothing_to_review_in(case: str) -> None:
+    thing, reason = REASONS[case]
+    request = request_for(thing, Caller(), KINDS)
+    assert request is not None
+    gate = Gate(load_policy_set([]).policy_set, Facts())
+    assert why_not_reviewed(review(gate, request)) == reason
 
 
 PROBLEMS = {
@@ -82,6 +134,28 @@ PROBLEMS = {
     "in a claim": (
         "apiVersion: v1\nkind: PersistentVolumeClaim\nspec:\n  resources:\n    requests:\n      storage: 10 Gi",
         ["a.yaml:6:16: spec.resources.requests.storage: expected a quantity, found '10 Gi'"],
+    ),
+    "in a template": (
+        (
+            "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n      - name: a\n"
+            "        resources:\n          limits:\n            cpu: some"
+        ),
+        [
+            "a.yaml:10:18: spec.template.spec.containers[\"a\"].resources.limits.cpu: expected a quantity, found 'some'"
+        ],
+    ),
+    "in a template of a claim": (
+        (
+            "apiVersion: apps/v1\nkind: StatefulSet\nspec:\n  volumeClaimTemplates:\n  - spec:\n      resources:\n"
+            "        requests:\n          storage: much"
+        ),
+        [
+            "a.yaml:8:20: spec.volumeClaimTemplates[0].spec.resources.requests.storage: expected a quantity, found 'much'"
+        ],
+    ),
+    "outside a template": (
+        "apiVersion: batch/v1\nkind: Job\nspec:\n  resources:\n    limits:\n      cpu: some",
+        [],
     ),
     "a document that is text": (
         "just text",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import click
 
 from webhook.cli.folders import read_folders
 from webhook.cli.inputs import read_inputs
+from webhook.cli.site import accelerators_option, kinds_option, read_site
 from webhook.cli.targets import Target, TargetParameter, check_targets, print_text, write_results
 
 if TYPE_CHECKING:
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
 
     from webhook.documents import Document, Problem
     from webhook.engine import Gate
+    from webhook.kube.templates import TemplateKinds
     from webhook.output.exit_code import FailOn
     from webhook.output.results import CheckResult, ObjectResult, Skipped
+    from webhook.policy.load import Loaded
     from webhook.review_tools.manifests import Caller, Manifest
 
 LANGUAGES = ("en", "zh")
@@ -77,6 +81,8 @@ class Languages(click.ParamType[tuple[str, ...]]):
     metavar="DIR",
     help="What the cluster has, as `kubectl get -o yaml` prints it; repeatable.",
 )
+@kinds_option
+@accelerators_option
 @click.option(
     "--operation",
     type=click.Choice(["CREATE", "UPDATE"]),
@@ -128,6 +134,8 @@ def command(  # noqa: PLR0913 - one argument for each option
     paths: tuple[str, ...],
     policies: tuple[Path, ...],
     facts: tuple[str, ...],
+    kinds: tuple[Path, ...],
+    accelerators: tuple[Path, ...],
     operation: str,
     user: str,
     groups: tuple[str, ...],
@@ -140,10 +148,11 @@ def command(  # noqa: PLR0913 - one argument for each option
     languages: tuple[str, ...],
     no_color: bool,
 ) -> None:
-    """Say what the gate would do with pods and claims in manifests.
+    """Say what the gate would do with pods, claims and controllers in manifests.
 
-    PATH is a file, a folder (read with all below it), or - for stdin. Pods and PersistentVolumeClaims are
-    checked, also those in Lists; every other kind is counted as skipped. Needs no cluster.
+    PATH is a file, a folder (read with all below it), or - for stdin. Pods, PersistentVolumeClaims and
+    everything with pod templates are checked, also in Lists: Deployments, Jobs, PyTorchJobs and so on get
+    the verdict of their future pods. Other kinds are listed as skipped. Needs no cluster.
     """
     from webhook.output.exit_code import exit_code_of  # noqa: PLC0415 - the core is imported when it is needed
     from webhook.output.json_format import render_check  # noqa: PLC0415
@@ -153,7 +162,9 @@ def command(  # noqa: PLR0913 - one argument for each option
 
     check_targets(targets)
     caller = Caller(operation=operation, username=user, groups=groups, namespace=namespace)
-    result = _check(paths, policies, facts, pod_security_default, caller, languages)
+    loaded, problems = load(policies, kinds, accelerators)
+    gate, fact_problems = gate_for(loaded, facts, pod_security_default)
+    result = _check(paths, gate, caller, languages, (*problems, *fact_problems))
     code = exit_code_of(result, fail_on, unknown_fails=on_unknown == "fail", require_match=require_match)
     print_text(render_problems(result.problems), err=True)
     renderers = {
@@ -164,35 +175,52 @@ def command(  # noqa: PLR0913 - one argument for each option
     click.get_current_context().exit(code)
 
 
+def load(
+    policies: Sequence[Path], kinds: Sequence[Path], accelerators: Sequence[Path]
+) -> tuple[Loaded, tuple[Problem, ...]]:
+    """The policies in folders, and all that is wrong with them and with the site's own data."""
+    from webhook.policy import load_policy_set  # noqa: PLC0415
+
+    site = read_site(kinds, accelerators)
+    loaded = load_policy_set(read_folders(policies), catalogue=site.catalogue, templates=site.templates)
+    return loaded, (*site.problems, *loaded.problems)
+
+
+def gate_for(
+    loaded: Loaded, facts: Sequence[str], pod_security_default: str | None
+) -> tuple[Gate, list[Problem]]:
+    """What reviews need, as of now, and all that is wrong with the facts."""
+    from webhook.engine import Gate  # noqa: PLC0415
+    from webhook.review_tools.manifests import facts_in  # noqa: PLC0415
+
+    documents, problems = read(facts, loaded.policy_set.templates)
+    known = facts_in(documents, pod_security_default)
+    return Gate(loaded.policy_set, known, now=datetime.now(UTC)), problems
+
+
 def _check(
     paths: Sequence[str],
-    policies: Sequence[Path],
-    facts: Sequence[str],
-    pod_security_default: str | None,
+    gate: Gate,
     caller: Caller,
     languages: Sequence[str],
+    problems: Sequence[Problem],
 ) -> CheckResult:
-    from webhook.engine import Gate  # noqa: PLC0415
     from webhook.output.results import CheckResult, ObjectResult, Skipped  # noqa: PLC0415
-    from webhook.policy import load_policy_set  # noqa: PLC0415
-    from webhook.review_tools.manifests import facts_in, manifests_in  # noqa: PLC0415
+    from webhook.review_tools.manifests import manifests_in  # noqa: PLC0415
 
-    loaded = load_policy_set(read_folders(policies))
-    fact_documents, fact_problems = _read(facts)
-    documents, problems = _read(paths)
+    documents, more = read(paths, gate.policy_set.templates)
     manifests = [manifest for document in documents for manifest in manifests_in(document)]
-    gate = Gate(loaded.policy_set, facts_in(fact_documents, pod_security_default))
     found = list(_review(manifests, gate, caller, languages))
     return CheckResult(
-        loaded.policy_set.hash,
-        len(loaded.policy_set),
+        gate.policy_set.hash,
+        len(gate.policy_set),
         tuple(each for each in found if isinstance(each, ObjectResult)),
         tuple(each for each in found if isinstance(each, Skipped)),
-        (*loaded.problems, *fact_problems, *problems),
+        (*problems, *more),
     )
 
 
-def _read(paths: Sequence[str]) -> tuple[list[Document], list[Problem]]:
+def read(paths: Sequence[str], templates: TemplateKinds) -> tuple[list[Document], list[Problem]]:
     """The documents in files of Kubernetes objects, and all that is wrong, file by file, from top to bottom."""
     from webhook.documents import read_documents  # noqa: PLC0415
     from webhook.review_tools.manifests import problems_in  # noqa: PLC0415
@@ -202,7 +230,7 @@ def _read(paths: Sequence[str]) -> tuple[list[Document], list[Problem]]:
     problems = list(inputs.problems)
     for source, data in inputs.files:
         reading = read_documents(data, source, strict=False)
-        found = (problem for document in reading.documents for problem in problems_in(document))
+        found = (problem for document in reading.documents for problem in problems_in(document, templates))
         documents.extend(reading.documents)
         problems.extend(sorted((*reading.problems, *found), key=lambda problem: problem.position or (0, 0)))
     return documents, problems
@@ -213,11 +241,13 @@ def _review(
 ) -> Iterator[ObjectResult | Skipped]:
     from webhook.engine import review  # noqa: PLC0415
     from webhook.output.results import object_result, skipped  # noqa: PLC0415
-    from webhook.review_tools.manifests import request_for  # noqa: PLC0415
+    from webhook.review_tools.manifests import UNKNOWN_KIND, request_for, why_not_reviewed  # noqa: PLC0415
 
     for manifest in manifests:
-        request = request_for(manifest.value, caller)
-        if request is None:
-            yield skipped(*manifest)
+        request = request_for(manifest.value, caller, gate.policy_set.templates)
+        outcome = review(gate, request) if request else None
+        reason = why_not_reviewed(outcome) if outcome else UNKNOWN_KIND
+        if outcome is None or reason:
+            yield skipped(*manifest, reason)
         else:
-            yield object_result(review(gate, request), manifest.document, manifest.base, languages)
+            yield object_result(outcome, manifest.document, manifest.base, languages)

@@ -20,10 +20,13 @@
         message, remediation: by language; {} for a pass
         needs: of an error, the kind of the facts that are missing, "" where no fact would help
         references: the policy's link and contact
+        lifted: what keeps the rule from being asked, an exception or the object's own annotation, "" if nothing
       changes: list of
         policy, rule, mode (below enforce the change is only shown), path
         from, to: null where absent; both are left out where they may be secrets (environment values)
-    skipped: list of file, line, column, origin, apiVersion, kind, namespace, name
+      later: of a controller, the same of what enforced policies will change in what is made from its templates, with
+        of: pods | claims; the paths are those of the template in this object
+    skipped: list of file, line, column, origin, apiVersion, kind, namespace, name, reason
     problems: list of file, line, column (null for a whole file), severity (error | warning), message, hint
 
 `podgate lint`: version, exitCode, policies and problems of the same.
@@ -55,7 +58,10 @@ def render_check(result: CheckResult, exit_code: int) -> str:
             **_head(exit_code, result.policy_count, result.policies),
             "summary": _summary(result),
             "objects": [_object(each) for each in result.objects],
-            "skipped": [{**_place(each.place), **_identity(each.identity)} for each in result.skipped],
+            "skipped": [
+                {**_place(each.place), **_identity(each.identity), "reason": each.reason}
+                for each in result.skipped
+            ],
             "problems": [problem_to_json(problem) for problem in result.problems],
         }
     )
@@ -125,6 +131,7 @@ def _object(each: ObjectResult) -> dict[str, Any]:
         "exempt": each.exempt,
         "results": [_result(result) for result in each.results],
         "changes": [_change(change) for change in each.changes],
+        "later": [{**_change(change), "of": change.of} for change in each.later],
     }
 
 
@@ -147,6 +154,7 @@ def _result(result: RuleResult) -> dict[str, Any]:
         "remediation": dict(result.remediation),
         "needs": result.needs,
         "references": list(result.references),
+        "lifted": result.lifted,
     }
 
 

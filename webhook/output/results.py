@@ -4,16 +4,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from webhook.documents import Document, Path, Problem
 from webhook.engine import Action, Outcome, Report
-from webhook.engine.decide import decide
+from webhook.engine.decide import decide, weakest_action
+from webhook.engine.exempt import DAEMON_SET_CONTROLLER
 from webhook.engine.texts import say
 from webhook.kube.draft import Change
 from webhook.kube.field_path import format_field, mapping_at
 from webhook.kube.plain_text import plain
-from webhook.rules.base import Finding, Mode, Result
+from webhook.kube.templates import TemplateKind, claim_templates_of, templates_of
+from webhook.rules.base import EXCEPTED_TEXTS, Finding, Mode, Result
 
 LONGEST_NAME = 253
 """Of an object (kubernetes/apimachinery:pkg/util/validation/validation.go, DNS1123SubdomainMaxLength)."""
@@ -76,6 +78,8 @@ class RuleResult:
         remediation: likewise.
         needs: of an error, the kind of the facts that are missing; "" where no fact would help.
         references: the policy's link and contact.
+        lifted: by what the rule was not asked, an exception or the object's own word; "" where it was.
+        lifted_soon_over: whether the exception ends soon.
     """
 
     rule: str
@@ -88,6 +92,8 @@ class RuleResult:
     remediation: Mapping[str, str]
     needs: str = ""
     references: tuple[str, ...] = ()
+    lifted: str = ""
+    lifted_soon_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,7 @@ class FieldChange:
         path: the field in words.
         shown_path: the same for a diff, where a new item of a list is `list[]`.
         secret: whether its values may be secrets, which no output shows.
+        of: what is changed: the object itself, or the pods or claims that will be made from its templates.
     """
 
     rule: str
@@ -109,6 +116,7 @@ class FieldChange:
     before: Any
     after: Any
     secret: bool
+    of: Literal["object", "pods", "claims"] = "object"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +126,7 @@ class ObjectResult:
     Attributes:
         verdicts: at least one, the worst first.
         exempt: why no rule looked at it, "" else.
+        later: of a controller, what the enforced policies will change in its pods and claims, at the template's places.
     """
 
     place: Place
@@ -126,6 +135,7 @@ class ObjectResult:
     exempt: str
     results: tuple[RuleResult, ...]
     changes: tuple[FieldChange, ...]
+    later: tuple[FieldChange, ...] = ()
 
     @property
     def would_be_changed(self) -> bool:
@@ -135,10 +145,11 @@ class ObjectResult:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """An object of a kind that is not checked."""
+    """An object that is not checked, and why, as in "3 skipped, <reason>"."""
 
     place: Place
     identity: Identity
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +183,12 @@ def place_of(document: Document, path: Path) -> Place:
     return Place(document.source, line, column, plain(document.origin, LONGEST_TEXT))
 
 
-def skipped(document: Document, base: Path, thing: Mapping[str, Any]) -> Skipped:
-    """An object in a document that is not checked."""
+def skipped(document: Document, base: Path, thing: Mapping[str, Any], reason: str) -> Skipped:
+    """An object in a document that is not checked, and why."""
     metadata = mapping_at(thing, ("metadata",))
     names = (thing.get("apiVersion"), thing.get("kind"), metadata.get("namespace"), metadata.get("name"))
-    return Skipped(
-        place_of(document, base), _identity(name if isinstance(name, str) else "" for name in names)
-    )
+    identity = _identity(name if isinstance(name, str) else "" for name in names)
+    return Skipped(place_of(document, base), identity, plain(reason, LONGEST_TEXT))
 
 
 def object_result(outcome: Outcome, document: Document, base: Path, languages: Sequence[str]) -> ObjectResult:
@@ -196,15 +206,39 @@ def object_result(outcome: Outcome, document: Document, base: Path, languages: S
         _result(outcome, report, finding, document, base, languages)
         for report in outcome.reports
         for finding in report.findings or (None,)
+        if finding is None or _is_told(report, finding)
     )
+    exempt = outcome.exempt or ("" if results else _why_pods_are_exempt(outcome))
     return ObjectResult(
         place_of(document, base),
         _identity((api_version, request.kind, request.namespace, request.shown_name)),
-        _verdicts(outcome, results),
-        plain(outcome.exempt),
+        (Verdict.EXEMPT,) if exempt else _verdicts(results),
+        plain(exempt),
         results,
         tuple(_changes(outcome)),
+        tuple(_later(outcome)),
     )
+
+
+def kind_of(outcome: Outcome) -> TemplateKind | None:
+    """What is known of a kind that makes pods; None for another."""
+    return outcome.policy_set.templates.kind_of(outcome.request.group, outcome.request.kind)
+
+
+def _is_told(report: Report, finding: Finding) -> bool:
+    """Whether anybody is to hear of a finding: of those in a template, `templates.check: disabled` says not."""
+    return finding.result is Result.SKIP or report.action is not Action.NONE
+
+
+def _why_pods_are_exempt(outcome: Outcome) -> str:
+    """Why no rule looks at the pods of a controller; "" where rules do.
+
+    What they are exempt from is decided by who creates them, see `webhook.engine.exempt`.
+    """
+    kind = kind_of(outcome)
+    templates = templates_of(kind, outcome.request.object or {}) if kind else ()
+    by_daemon_set = bool(templates) and all(each.user == DAEMON_SET_CONTROLLER for each in templates)
+    return "the pods of a DaemonSet, made by its controller" if by_daemon_set else ""
 
 
 def _identity(names: Iterable[str]) -> Identity:
@@ -229,19 +263,27 @@ def _result(
         rule.key,
         finding.result,
         min(rule.mode, finding.ceiling, key=lambda mode: mode.rank),
-        decide(finding, rule.mode, rule.failure_policy),
+        weakest_action(decide(finding, rule.mode, rule.failure_policy), report.action),
         place_of(document, (*base, *finding.path)),
         plain(format_field(seen, finding.path), LONGEST_TEXT),
         {language: plain(text.message, LONGEST_TEXT) for language, text in said.items()},
         {language: plain(text.remediation, LONGEST_TEXT) for language, text in said.items()},
         finding.needs,
         tuple(plain(text, LONGEST_TEXT) for text in (rule.link, rule.contact) if text),
+        plain(_lifted(finding), LONGEST_TEXT),
+        finding.text == "excepted, ending",
     )
 
 
-def _verdicts(outcome: Outcome, results: Sequence[RuleResult]) -> tuple[Verdict, ...]:
-    if outcome.exempt:
-        return (Verdict.EXEMPT,)
+def _lifted(finding: Finding) -> str:
+    if finding.text == "opted out":
+        return f"opted out: {finding.args['reason']}"
+    if finding.text in EXCEPTED_TEXTS:
+        return f"excepted by {finding.args['name']} until {finding.args['until']}"
+    return ""
+
+
+def _verdicts(results: Sequence[RuleResult]) -> tuple[Verdict, ...]:
     if not results:
         return (Verdict.UNMATCHED,)
     found = {VERDICT_OF.get(each.action) for each in results if each.result is Result.FAIL}
@@ -257,7 +299,17 @@ def _changes(outcome: Outcome) -> Iterator[FieldChange]:
         yield _change(mode, change, outcome.audited)
 
 
-def _change(mode: Mode, change: Change, changed: Any) -> FieldChange:
+def _later(outcome: Outcome) -> Iterator[FieldChange]:
+    kind = kind_of(outcome)
+    claims = claim_templates_of(kind, outcome.request.object or {}) if kind else ()
+    for change in outcome.later:
+        of_claim = any(change.path[: len(path)] == path for path in claims)
+        yield _change(Mode.ENFORCE, change, outcome.request.object, "claims" if of_claim else "pods")
+
+
+def _change(
+    mode: Mode, change: Change, changed: Any, of: Literal["object", "pods", "claims"] = "object"
+) -> FieldChange:
     shown_path = f"{format_field(changed, change.path[:-1])}[]" if change.appended else change.field
     return FieldChange(
         change.rule,
@@ -267,9 +319,10 @@ def _change(mode: Mode, change: Change, changed: Any) -> FieldChange:
         change.before,
         change.after,
         _is_environment(change.path),
+        of,
     )
 
 
 def _is_environment(path: Path) -> bool:
-    """Whether a path leads into a container's `env`: a value there may be a secret."""
-    return any(isinstance(before, int) and key == "env" for before, key in pairwise(path))
+    """Whether a path leads to an item of a container's `env`, wherever the container stands: it may hold a secret."""
+    return any(key == "env" and isinstance(after, int) for key, after in pairwise(path))

@@ -1,13 +1,22 @@
 """The `table` format: for people, at a terminal and in the log of a pipeline."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 
 from webhook.engine import Action
+from webhook.engine.decide import ACTIONS
 from webhook.kube.plain_text import plain
-from webhook.output.results import CheckResult, FieldChange, Identity, ObjectResult, RuleResult, Verdict
+from webhook.output.results import (
+    CheckResult,
+    FieldChange,
+    Identity,
+    ObjectResult,
+    RuleResult,
+    Skipped,
+    Verdict,
+)
 from webhook.output.values import flow
 from webhook.rules.base import Mode, Result
 
@@ -67,10 +76,23 @@ def _object(each: ObjectResult, paint: Paint) -> Iterator[str]:
             yield from _violation(result, *ACTION_TEXT[result.action], paint)
         elif result.result is Result.ERROR and not result.needs:
             yield from _violation(result, "undecided", YELLOW, paint)
-    for (rule, mode), changes in groupby(each.changes, attrgetter("rule", "mode")):
-        yield f"  {_would(mode)} {rule} ({mode})"
+    yield from _lifted(each, paint)
+    for (of, rule, mode), changes in groupby((*each.changes, *each.later), attrgetter("of", "rule", "mode")):
+        yield f"  {_would(of, mode)} {rule} ({mode})"
         for change in changes:
             yield from _diff(change, paint)
+
+
+def _lifted(each: ObjectResult, paint: Paint) -> Iterator[str]:
+    """A line for each exception, and for each word of the object's own."""
+    lifted: dict[str, list[RuleResult]] = {}
+    for result in each.results:
+        if result.lifted:
+            lifted.setdefault(result.lifted, []).append(result)
+    for why, results in lifted.items():
+        soon = results[0].lifted_soon_over
+        shown = paint(f"{why}, which is soon" if soon else why, YELLOW if soon else PLAIN)
+        yield f"  {shown}: {_listed([result.rule for result in results])}"
 
 
 def _name(identity: Identity) -> str:
@@ -92,7 +114,9 @@ def _verdicts(each: ObjectResult, paint: Paint) -> str:
     return ", ".join(parts)
 
 
-def _would(mode: Mode) -> str:
+def _would(of: str, mode: Mode) -> str:
+    if of != "object":
+        return f"its {of} would be changed by"
     return "changed by" if mode is Mode.ENFORCE else "would be changed by"
 
 
@@ -102,11 +126,17 @@ def _violation(result: RuleResult, word: str, colour: str, paint: Paint) -> Iter
     if result.field:
         yield f"    where: {result.field}"
     yield f"    do:    {result.remediation[message[0]]}"
-    refusing = result.result is Result.ERROR and result.action is Action.DENY
-    mode = f"{result.mode}, failurePolicy Fail: the webhook refuses it" if refusing else str(result.mode)
-    yield f"    why:   {', '.join((f'{result.rule} ({mode})', *result.references))}"
+    yield f"    why:   {', '.join((f'{result.rule} ({_mode(result)})', *result.references))}"
     for language, text in others:
         yield f"    {language}:    {text}; {result.remediation[language]}"
+
+
+def _mode(result: RuleResult) -> str:
+    if result.result is Result.ERROR and result.action is Action.DENY:
+        return f"{result.mode}, failurePolicy Fail: the webhook refuses it"
+    if result.result is Result.FAIL and result.action is not ACTIONS[result.mode]:
+        return f"{result.mode}, templates.check: warn"
+    return str(result.mode)
 
 
 def _diff(change: FieldChange, paint: Paint) -> Iterator[str]:
@@ -152,12 +182,14 @@ def _summary(result: CheckResult) -> Iterator[str]:
     audited = sum(bool(each.changes) and not each.would_be_changed for each in result.objects)
     more = f", {audited} more if all policies were enforced" if audited else ""
     yield f"{changed} would be changed{more}"
-    yield f"{len(result.skipped)} skipped{_kinds(result)}"
+    yield f"{len(result.skipped)} skipped"
+    for reason in sorted({each.reason for each in result.skipped}):
+        yield f"  {reason}: {_kinds(each for each in result.skipped if each.reason == reason)}"
 
 
-def _kinds(result: CheckResult) -> str:
-    kinds = Counter(_kind(each.identity) for each in result.skipped)
-    return f": {', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}" if kinds else ""
+def _kinds(skipped: Iterable[Skipped]) -> str:
+    kinds = Counter(_kind(each.identity) for each in skipped)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
 def _kind(identity: Identity) -> str:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from webhook.documents import Document, Path, Problem, listed_objects
 from webhook.documents.schema import shown
+from webhook.engine import Outcome
 from webhook.facts import Facts
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.api_defaults import with_defaults
@@ -13,10 +14,21 @@ from webhook.kube.field_path import format_field, mapping_at
 from webhook.kube.plain_text import plain
 from webhook.kube.pod import containers
 from webhook.kube.quantity import QuantityError, parse_quantity
+from webhook.kube.templates import (
+    TemplateKind,
+    TemplateKinds,
+    claim_templates_of,
+    templates_of,
+    to_object_path,
+    virtual_pod,
+)
 
-RESOURCES = {("v1", "Pod"): "pods", ("v1", "PersistentVolumeClaim"): "persistentvolumeclaims"}
+CORE_RESOURCES = {"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims"}
 OBJECT_HINT = "a manifest starts with apiVersion and kind"
 QUANTITY_HINT = "write a number, or one with a suffix, as in 8, 500m or 64Gi"
+
+UNKNOWN_KIND = "of kinds that are not known to make pods (--kinds FILE describes more)"
+NO_TEMPLATE = "without a pod template"
 
 LONGEST_MESSAGE = 1000
 """Characters; a field path of a manifest may hold any text."""
@@ -55,31 +67,33 @@ def manifests_in(document: Document) -> Iterator[Manifest]:
         yield Manifest(document, base, value)
 
 
-def problems_in(document: Document) -> Iterator[Problem]:
-    """What is no object where one must stand, and what is no quantity in a pod or claim."""
+def problems_in(document: Document, templates: TemplateKinds) -> Iterator[Problem]:
+    """What is no object where one must stand, and what is no quantity in a pod, a claim or a template of either."""
     yield from _strays(document, (), document.value)
     for manifest in manifests_in(document):
-        if _resource_of(manifest.value):
-            yield from _no_quantities(manifest)
+        if _resource_of(manifest.value, templates):
+            yield from _no_quantities(manifest, templates)
 
 
-def request_for(thing: Mapping[str, Any], caller: Caller) -> AdmissionRequest | None:
+def request_for(
+    thing: Mapping[str, Any], caller: Caller, templates: TemplateKinds
+) -> AdmissionRequest | None:
     """The request with which the API server would ask about an object; None for a kind that is not reviewed.
 
     Args:
         thing: the object, read-only.
         caller: who sends it.
+        templates: the kinds that make pods.
     """
-    resource = _resource_of(thing)
-    if resource is None:
+    found = _resource_of(thing, templates)
+    if found is None:
         return None
-    kind = str(thing["kind"])
     metadata = mapping_at(thing, ("metadata",))
     namespace = _text(metadata.get("namespace")) or caller.namespace
     name = _text(metadata.get("name"))
     raw = {
-        "kind": {"group": "", "version": "v1", "kind": kind},
-        "resource": {"group": "", "version": "v1", "resource": resource},
+        "kind": {"group": found.group, "version": found.version, "kind": found.kind},
+        "resource": {"group": found.group, "version": found.version, "resource": found.resource},
         "operation": caller.operation,
         "namespace": namespace,
         "name": name,
@@ -87,8 +101,10 @@ def request_for(thing: Mapping[str, Any], caller: Caller) -> AdmissionRequest | 
         "dryRun": True,
     }
     return AdmissionRequest(
-        kind=kind,
-        resource=resource,
+        group=found.group,
+        version=found.version,
+        kind=found.kind,
+        resource=found.resource,
         operation=caller.operation,
         namespace=namespace,
         name=name,
@@ -99,6 +115,17 @@ def request_for(thing: Mapping[str, Any], caller: Caller) -> AdmissionRequest | 
         from_api_server=False,
         raw=raw,
     )
+
+
+def why_not_reviewed(outcome: Outcome) -> str:
+    """Why there was nothing to review in an object that makes pods; "" where there was something."""
+    kind = _kind_of(outcome)
+    thing = outcome.request.object or {}
+    if kind is None or outcome.reports or outcome.exempt:
+        return ""
+    if templates_of(kind, thing) or claim_templates_of(kind, thing):
+        return ""
+    return kind.elsewhere or NO_TEMPLATE
 
 
 def facts_in(documents: Iterable[Document], pod_security_default: str | None) -> Facts:
@@ -112,14 +139,34 @@ def facts_in(documents: Iterable[Document], pod_security_default: str | None) ->
     return Facts.from_objects((value for value in values if isinstance(value, dict)), pod_security_default)
 
 
-def _resource_of(thing: Mapping[str, Any]) -> str | None:
-    return RESOURCES.get((str(thing.get("apiVersion")), str(thing.get("kind"))))
+class _Resource(NamedTuple):
+    group: str
+    version: str
+    kind: str
+    resource: str
 
 
-def _no_quantities(manifest: Manifest) -> Iterator[Problem]:
+def _resource_of(thing: Mapping[str, Any], templates: TemplateKinds) -> _Resource | None:
+    api_version, kind = thing.get("apiVersion"), thing.get("kind")
+    if not (isinstance(api_version, str) and isinstance(kind, str)):
+        return None
+    group, _, version = api_version.rpartition("/")
+    if api_version == "v1" and kind in CORE_RESOURCES:
+        return _Resource(group, version, kind, CORE_RESOURCES[kind])
+    known = templates.kind_of(group, kind)
+    return _Resource(group, version, kind, known.resource.removesuffix(f".{group}")) if known else None
+
+
+def _kind_of(outcome: Outcome) -> TemplateKind | None:
+    return outcome.policy_set.templates.kind_of(outcome.request.group, outcome.request.kind)
+
+
+def _no_quantities(manifest: Manifest, templates: TemplateKinds) -> Iterator[Problem]:
     """Rules cannot count these, and Kubernetes refuses the object."""
     document, base, thing = manifest
-    for path in _resource_lists(thing):
+    for path in dict.fromkeys(
+        _resource_lists(thing, templates)
+    ):  # two templates may share a part of the object
         for name, amount in mapping_at(thing, path).items():
             try:
                 parse_quantity(0 if amount is None else amount)
@@ -129,15 +176,28 @@ def _no_quantities(manifest: Manifest) -> Iterator[Problem]:
                 yield Problem(document.source, place, plain(message, LONGEST_MESSAGE), QUANTITY_HINT)
 
 
-def _resource_lists(thing: Mapping[str, Any]) -> Iterator[Path]:
-    """The maps from resources to amounts in a pod, or in a claim."""
-    owners: list[Path] = [("spec",)]
-    if thing.get("kind") == "Pod":
-        owners.extend(container.path for container in containers(thing))
-        yield "spec", "overhead"
-    for owner in owners:
-        yield *owner, "resources", "requests"
-        yield *owner, "resources", "limits"
+def _resource_lists(thing: Mapping[str, Any], templates: TemplateKinds) -> Iterator[Path]:
+    """The maps from resources to amounts in a pod or claim, or in an object's templates of either."""
+    kind = templates.kind_of(str(thing.get("apiVersion")).rpartition("/")[0], str(thing.get("kind")))
+    if kind is None:
+        yield from _of_pod(thing) if thing.get("kind") == "Pod" else _of_owner(("spec",))
+        return
+    for template in templates_of(kind, thing):
+        places = (to_object_path(template, path) for path in _of_pod(virtual_pod(kind, thing, template)))
+        yield from (place for place in places if place)
+    for claim in claim_templates_of(kind, thing):
+        yield from _of_owner((*claim, "spec"))
+
+
+def _of_pod(pod: Mapping[str, Any]) -> Iterator[Path]:
+    yield "spec", "overhead"
+    for owner in [("spec",), *(container.path for container in containers(pod))]:
+        yield from _of_owner(owner)
+
+
+def _of_owner(owner: Path) -> Iterator[Path]:
+    yield *owner, "resources", "requests"
+    yield *owner, "resources", "limits"
 
 
 def _text(value: Any) -> str:
