@@ -161,6 +161,19 @@ def test_cephfs_is_told_by_its_driver(provisioner: str, expected: bool) -> None:
     assert StorageClass("c", provisioner, False).is_cephfs is expected
 
 
+@pytest.mark.parametrize(
+    ("provisioner", "expected"),
+    [
+        ("rook-ceph.rbd.csi.ceph.com", True),
+        ("rbd.csi.ceph.com", True),
+        ("rook-ceph.cephfs.csi.ceph.com", False),
+        ("ardbd.csi.ceph.com", False),
+    ],
+)
+def test_ceph_block_devices_are_told_by_their_driver(provisioner: str, expected: bool) -> None:
+    assert StorageClass("c", provisioner, False).is_rbd is expected
+
+
 def test_a_claim_and_attributes() -> None:
     known = facts(
         thing("PersistentVolumeClaim", "c", namespace="n", spec={"storageClassName": "fast"}),

@@ -262,6 +262,14 @@ KEPT: Mapping[str, tuple[Gate, Json, str]] = {
             " -> choose a class of block devices, or volumeMode: Filesystem"
         ),
     ),
+    "a file system for many nodes, and RBD": (
+        storage_gate(),
+        claim("ReadWriteMany", annotations={"podgate.dev/io-pattern": "random"}),
+        (
+            "no shared file systems: storage class block-nvme is Ceph RBD, whose file systems one node mounts, so it is not set"
+            " -> choose a class of CephFS, or volumeMode: Block"
+        ),
+    ),
     "an accessor refuses": (
         storage_gate(accessor("team-b")),
         claim(),
@@ -334,7 +342,12 @@ SET: Mapping[str, tuple[Gate, Json, str]] = {
     ),
     "the pattern wins over the mode": (
         storage_gate(),
-        claim("ReadWriteMany", annotations={"podgate.dev/io-pattern": "random"}),
+        claim("ReadWriteOnce", annotations={"podgate.dev/io-pattern": "sequential"}),
+        "fs-ec",
+    ),
+    "a block volume for many nodes": (
+        storage_gate(),
+        claim("ReadWriteMany", annotations={"podgate.dev/io-pattern": "random"}, volumeMode="Block"),
         "block-nvme",
     ),
     "an unknown pattern is none": (

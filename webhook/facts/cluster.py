@@ -80,8 +80,17 @@ class StorageClass:
 
     @property
     def is_cephfs(self) -> bool:
-        """Whether CephFS serves it: ceph-csi's driver name, with any operator's prefix (ceph/ceph-csi:examples/cephfs)."""
-        return self.provisioner == "cephfs.csi.ceph.com" or self.provisioner.endswith(".cephfs.csi.ceph.com")
+        """Whether CephFS serves it."""
+        return self._is_of("cephfs.csi.ceph.com")
+
+    @property
+    def is_rbd(self) -> bool:
+        """Whether Ceph's block devices serve it."""
+        return self._is_of("rbd.csi.ceph.com")
+
+    def _is_of(self, driver: str) -> bool:
+        """Whether a driver of ceph-csi serves it, under any operator's prefix (ceph/ceph-csi:examples)."""
+        return self.provisioner == driver or self.provisioner.endswith(f".{driver}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,16 @@ class SetStorageClass(MutatingRule):
                 "请选择块存储类，或使用 volumeMode: Filesystem",
             ),
         },
+        "no shared file systems": {
+            "en": (
+                "storage class {wanted} is Ceph RBD, whose file systems one node mounts, so it is not set",
+                "choose a class of CephFS, or volumeMode: Block",
+            ),
+            "zh": (
+                "存储类 {wanted} 属于 Ceph RBD，其文件系统只能由一个节点挂载，未设置",
+                "请选择 CephFS 存储类，或使用 volumeMode: Block",
+            ),
+        },
         "refused": {
             "en": (
                 "accessor {accessor} does not allow storage class {wanted} in namespace {namespace}, so it is not set",
@@ -211,6 +221,11 @@ def _is_block(claim: Mapping[str, Any]) -> bool:
     return bool(value_at(claim, ("spec", "volumeMode")) == "Block")
 
 
+def _is_shared_file_system(claim: Mapping[str, Any]) -> bool:
+    """What RBD does not serve: its ReadWriteMany is for block volumes only (ceph/ceph-csi:docs/static-pvc.md)."""
+    return _access_mode(claim) == "ReadWriteMany" and not _is_block(claim)
+
+
 def _filled_in(subject: Subject, claim: Mapping[str, Any]) -> str | None:
     """The claim's class, where it is one that the DefaultStorageClass plugin could have filled in."""
     defaults = subject.facts.default_storage_classes()
@@ -230,6 +245,8 @@ def _obstacle(subject: Subject, claim: Mapping[str, Any], name: str, base: Path)
         return skip("refused", field, accessor=accessor, wanted=name, namespace=namespace)
     if isinstance(wanted, StorageClass) and wanted.is_cephfs and _is_block(claim):
         return skip("no block volumes", field, wanted=name)
+    if isinstance(wanted, StorageClass) and wanted.is_rbd and _is_shared_file_system(claim):
+        return skip("no shared file systems", field, wanted=name)
     if wanted is None:
         return error("missing", field, wanted=name)
     other = _other_driver(subject, claim, name, base)
