@@ -356,7 +356,9 @@ def test_time_that_ran_out_is_unknown() -> None:
     (candidate,) = load(*files).policy_set.bucket("pods", "CREATE").by_need["", ""]
     view = view_of(WEB)
     view.received.expired = lambda: True
-    assert resolve(candidate, view).answer == Unknown("the time that the API server gives to a review ran out")
+    assert resolve(candidate, view).answer == Unknown(
+        "the time that the API server gives to a review ran out"
+    )
 
 
 def test_a_match_sees_what_every_earlier_rule_wrote() -> None:
