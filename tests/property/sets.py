@@ -115,6 +115,20 @@ def rich_files() -> list[File]:
         ),
         policy("web", {"limitAcceleratorCount": {"perPod": {"max": 0}}}, match={"namespaceSelector": {
             "matchLabels": {"pod-security.kubernetes.io/enforce": "baseline"}}}),
+        policy("memory", {"addSharedMemory": {"sizeLimit": "16Gi"}}, match=ACCELERATORS, order=110),
+        policy("shares", {"setResources": {"perAccelerator": {"requests": {"cpu": "8", "memory": "64Gi"}}}}, match=ACCELERATORS),
+        policy("fields", {"setFields": {
+            "schedulerName": "volcano",
+            "labels": {"cost-center": {"fromNamespaceLabel": "finance", "default": "none"}},
+            "annotations": {"own/key": "ours", "own/other": "ours"},
+            "env": {"NCCL_DEBUG": "WARN", "PASSWORD": "ours"},
+            "containers": "accelerator",
+        }}),
+        policy("judged", {"checkPlacement": {}}, {"requireRDMA": {}}, {"reserveNodes": {"pools": "all"}}, mode="warn"),
+        policy("ways-past", {"forbidBypass": {"env": ["NVIDIA_VISIBLE_DEVICES"], "hostPaths": ["/dev/*"], "privileged": True}}),
+        policy("registry", {"expression": {"resources": ["pods"], "validations": [
+            {"expression": 'object.spec.containers.all(c, c.name != "app2")'}
+        ]}}, mode="audit"),
         policy("switched-off", {"limitAcceleratorCount": {"perPod": {"max": 0}}}, mode="disabled"),
     ]  # fmt: skip
 
