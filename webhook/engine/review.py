@@ -220,12 +220,13 @@ def _own_verification(compiled: CompiledRule, findings: tuple[Finding, ...], vie
 def _judge(gate: Gate, request: AdmissionRequest, as_received: View, audited: View) -> Iterator[Report]:
     bucket = gate.policy_set.bucket(request.resource_name, request.operation)
     stored = _stored(gate, request) if request.operation == "UPDATE" else None
-    if stored is not None and _same_spec(as_received, stored):
-        return
+    spec_stays = stored is not None and _same_spec(as_received, stored)
     for candidate in bucket.candidates(as_received):
-        if not candidate.validating:
+        if not any(rule.beyond_spec or not spec_stays for _, rule in candidate.validating):
             continue
         for compiled, findings in _findings(candidate, as_received, audited):
+            if spec_stays and not compiled.rule.beyond_spec:
+                continue
             old = _known_findings(candidate, compiled, stored) if findings and stored is not None else ()
             yield _report(compiled, tuple(finding for finding in findings if _is_new(finding, old)))
 
@@ -252,7 +253,7 @@ def _stored(gate: Gate, request: AdmissionRequest) -> View:
 
 
 def _same_spec(now: View, stored: View) -> bool:
-    """Whether an update leaves the spec alone: labels, finalizers and owners must never be held up."""
+    """Whether an update leaves the spec alone: only a rule that is about more may hold up labels, finalizers and owners."""
     return bool(value_at(now.subject.object, ("spec",)) == value_at(stored.subject.object, ("spec",)))
 
 

@@ -268,10 +268,19 @@ Need = Literal[
 
 
 class Rule(Schema):
-    """A rule type; a subclass with a `type` is found by walking this package."""
+    """A rule type; a subclass with a `type` is found by walking this package.
+
+    Class attributes:
+        type: its name in policies.
+        acts_on: the resources that it is about.
+        beyond_spec: whether it judges more of an object than its spec.
+        scope: see `Need`.
+        texts: see `Texts`.
+    """
 
     type: ClassVar[str] = ""
     acts_on: ClassVar[tuple[str, ...]] = ("pods",)
+    beyond_spec: ClassVar[bool] = False
     scope: ClassVar[frozenset[Need]] = frozenset({"devices", "claims"})
     texts: ClassVar[Texts] = {}
 

@@ -144,6 +144,7 @@ class Expression(ValidatingRule):
     """
 
     type: ClassVar[str] = "expression"
+    beyond_spec: ClassVar[bool] = True
     scope: ClassVar[frozenset[Need]] = frozenset({"all"})
     texts: ClassVar[Texts] = {
         "violated": {
