@@ -151,6 +151,45 @@ OBJECTS: dict[str, tuple[dict[str, Any], list[Found]]] = {
         kubeflow("PyTorchJob", "pytorchReplicaSpecs", Master=(1, 8)),
         [Found(f"{PYTORCH}.Master.template", 1, "Master", "kubeflow.org/v1 PyTorchJob", "training", "none")],
     ),
+    "one worker alone in a TFJob": (
+        kubeflow("TFJob", "tfReplicaSpecs", Worker=(1, 8)),
+        [
+            Found(
+                "spec.tfReplicaSpecs.Worker.template",
+                1,
+                "Worker",
+                "kubeflow.org/v1 TFJob",
+                "training",
+                "none",
+            )
+        ],
+    ),
+    "one worker alone in a PaddleJob": (
+        kubeflow("PaddleJob", "paddleReplicaSpecs", Worker=(1, 8)),
+        [
+            Found(
+                "spec.paddleReplicaSpecs.Worker.template",
+                1,
+                "Worker",
+                "kubeflow.org/v1 PaddleJob",
+                "training",
+                "none",
+            )
+        ],
+    ),
+    "one worker alone in a JAXJob": (
+        kubeflow("JAXJob", "jaxReplicaSpecs", Worker=(1, 8)),
+        [
+            Found(
+                "spec.jaxReplicaSpecs.Worker.template",
+                1,
+                "Worker",
+                "kubeflow.org/v1 JAXJob",
+                "training",
+                "none",
+            )
+        ],
+    ),
     "replicas that are no number": (
         obj_of("apps/v1", "ReplicaSet", {"replicas": "many", "template": template_of()}),
         [Found("spec.template", 1, "", REPLICA_SET, "inference", "none")],
@@ -263,7 +302,7 @@ OBJECTS: dict[str, tuple[dict[str, Any], list[Found]]] = {
                 "Worker",
                 "kubeflow.org/v1 TFJob",
                 "training",
-                "none",
+                "multiNode",
             ),
         ],
     ),
@@ -297,7 +336,7 @@ OBJECTS: dict[str, tuple[dict[str, Any], list[Found]]] = {
                 "Worker",
                 "kubeflow.org/v1 PaddleJob",
                 "training",
-                "none",
+                "multiNode",
             )
         ],
     ),
@@ -310,7 +349,7 @@ OBJECTS: dict[str, tuple[dict[str, Any], list[Found]]] = {
                 "Worker",
                 "kubeflow.org/v1 JAXJob",
                 "training",
-                "none",
+                "multiNode",
             )
         ],
     ),
@@ -338,7 +377,7 @@ OBJECTS: dict[str, tuple[dict[str, Any], list[Found]]] = {
                 "none",
                 asks=False,
             ),
-            Found(f"{MPI}.Worker.template", 2, "Worker", "kubeflow.org/v1 MPIJob", "training", "none"),
+            Found(f"{MPI}.Worker.template", 2, "Worker", "kubeflow.org/v1 MPIJob", "training", "multiNode"),
         ],
     ),
     "ClusterTrainingRuntime": (
@@ -527,12 +566,17 @@ OBJECTS: dict[str, tuple[dict[str, Any], list[Found]]] = {
                 1,
                 "head",
                 RAY_CLUSTER,
-                "other",
+                "inference",
                 "none",
                 asks=False,
             ),
             Found(
-                "spec.rayClusterConfig.workerGroupSpecs.0.template", 2, "gpus", RAY_CLUSTER, "other", "none"
+                "spec.rayClusterConfig.workerGroupSpecs.0.template",
+                2,
+                "gpus",
+                RAY_CLUSTER,
+                "inference",
+                "none",
             ),
         ],
     ),

@@ -283,6 +283,98 @@ WORKLOADS: dict[str, tuple[Pod, tuple[str, str], tuple[str, str]]] = {
         ("training", "label volcano.sh/job-name"),
         ("none", NO_SIGN),
     ),
+    "Volcano worker of another name alone": (
+        Pod(
+            "batch.volcano.sh/Job",
+            gpus=8,
+            labels={"volcano.sh/job-name": "one", "volcano.sh/task-spec": "mpi-worker"},
+            env={"VC_MPI_WORKER_HOSTS": None},
+        ),
+        ("training", "label volcano.sh/job-name"),
+        ("none", NO_SIGN),
+    ),
+    "Volcano worker of another name": (
+        Pod(
+            "batch.volcano.sh/Job",
+            gpus=8,
+            labels={"volcano.sh/job-name": "mpi", "volcano.sh/task-spec": "mpi-worker"},
+            env={"VC_MPI_WORKER_HOSTS": None, "VC_MPIMASTER_HOSTS": None},
+        ),
+        ("training", "label volcano.sh/job-name"),
+        ("multiNode", "label volcano.sh/task-spec=mpi-worker beside another task"),
+    ),
+    "a Volcano task that is no worker": (
+        Pod(
+            "batch.volcano.sh/Job",
+            gpus=8,
+            labels={"volcano.sh/job-name": "mpi", "volcano.sh/task-spec": "evaluator"},
+            env={"VC_WORKER_HOSTS": None, "VC_EVALUATOR_HOSTS": None},
+        ),
+        ("training", "label volcano.sh/job-name"),
+        ("none", NO_SIGN),
+    ),
+    # The training operator's other jobs
+    "TensorFlow's cluster outside of a TFJob": (
+        Pod("batch/Job", gpus=8, env={"TF_CONFIG": "{}"}),
+        ("training", "owner Job of a pod with an accelerator"),
+        ("none", NO_SIGN),
+    ),
+    "TFJob of several": (
+        Pod(
+            "kubeflow.org/TFJob",
+            gpus=8,
+            labels={f"{KUBEFLOW}/job-name": "x", f"{KUBEFLOW}/operator-name": "tfjob-controller"},
+            env={"TF_CONFIG": '{"cluster": {}}'},
+        ),
+        ("training", f"label {KUBEFLOW}/job-name"),
+        ("multiNode", "env TF_CONFIG"),
+    ),
+    "JAX, one process for each device": (
+        Pod("batch/Job", gpus=8, env={"NUM_PROCESSES": "8"}),
+        ("training", "owner Job of a pod with an accelerator"),
+        ("none", NO_SIGN),
+    ),
+    "JAXJob of two": (
+        Pod("kubeflow.org/JAXJob", gpus=8, labels={f"{KUBEFLOW}/job-name": "x"}, env={"NUM_PROCESSES": "2"}),
+        ("training", f"label {KUBEFLOW}/job-name"),
+        ("multiNode", "env NUM_PROCESSES=2"),
+    ),
+    "PaddleJob of one": (
+        Pod("kubeflow.org/PaddleJob", gpus=8, env={"PADDLE_NNODES": "1"}),
+        ("training", "owner PaddleJob"),
+        ("none", NO_SIGN),
+    ),
+    "PaddleJob of two": (
+        Pod("kubeflow.org/PaddleJob", gpus=8, env={"PADDLE_NNODES": "2"}),
+        ("training", "owner PaddleJob"),
+        ("multiNode", "env PADDLE_NNODES=2"),
+    ),
+    "launcher of the training operator's MPIJob": (
+        Pod(
+            "kubeflow.org/MPIJob",
+            gpus=8,
+            labels={
+                f"{KUBEFLOW}/operator-name": "mpijob-controller",
+                f"{KUBEFLOW}/replica-type": "launcher",
+            },
+        ),
+        ("training", f"label {KUBEFLOW}/operator-name"),
+        ("none", NO_SIGN),
+    ),
+    "worker of the training operator's MPIJob": (
+        Pod(
+            "kubeflow.org/MPIJob",
+            gpus=8,
+            labels={f"{KUBEFLOW}/operator-name": "mpijob-controller", f"{KUBEFLOW}/replica-type": "worker"},
+        ),
+        ("training", f"label {KUBEFLOW}/operator-name"),
+        ("multiNode", f"label {KUBEFLOW}/replica-type=worker of an MPIJob"),
+    ),
+    "worker of a RayService": (
+        Pod("ray.io/RayCluster", gpus=8, labels={"ray.io/cluster": "c", "ray.io/serve": "true"}),
+        ("inference", "label ray.io/serve"),
+        ("none", NO_SIGN),
+    ),
     "Volcano PyTorch plugin": (
         Pod("batch.volcano.sh/Job", gpus=8, labels={"volcano.sh/job-name": "pt"}, env={"WORLD_SIZE": "2"}),
         ("training", "label volcano.sh/job-name"),
@@ -608,6 +700,7 @@ def test_reads_the_controller(references: Any, owner: str) -> None:
         "storm-service-name",
         "app.kubernetes.io/component",
         "ray.io/cluster",
+        "ray.io/serve",
         "volcano.sh/task-spec",
     ],
 )
@@ -637,6 +730,9 @@ def test_knows_annotations_that_classify(key: str, decides: bool) -> None:
         ("PET_NNODES", True),
         ("PET_NPROC_PER_NODE", True),
         ("LWS_GROUP_SIZE", True),
+        ("NUM_PROCESSES", True),
+        ("PADDLE_NNODES", True),
+        ("TF_CONFIG", True),
         ("VC_MASTER_HOSTS", True),
         ("VC_MASTER_NUM", False),
         ("NCCL_DEBUG", False),

@@ -468,7 +468,7 @@ def _compile_condition(text: str) -> _Condition:
     match = _CONDITION.fullmatch(text)
     if match is None or (match["operator"] == ">" and not _is_number(match["value"])):
         raise ValueError("expected `path`, `path = text` or `path > number`, with `not` in front or without")
-    reference = _without_wildcard(match["path"])
+    reference = (_compile_reference if match["operator"] == ">" else _without_wildcard)(match["path"])
     return _Condition(reference, match["operator"] or "", match["value"] or "", match["negated"] is not None)
 
 
@@ -622,11 +622,12 @@ def _role(place: Place, entry_path: Path, entry: Any) -> str:
 
 def _holds(condition: _Condition, obj: Any, entry: Any) -> bool:
     reference = condition.reference
-    value = value_at(entry if reference.from_entry else obj, reference.tail)
+    root = entry if reference.from_entry else obj
+    value = None if reference.head else value_at(root, reference.tail)
     if condition.operator == "=":
         holds = value == condition.value
     elif condition.operator == ">":
-        holds = (_number(value) or 0) > int(condition.value)
+        holds = (_sum(reference, root) if reference.head else _number(value) or 0) > int(condition.value)
     else:
         holds = value is not None
     return bool(holds) != condition.negated

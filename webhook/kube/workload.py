@@ -129,6 +129,8 @@ _LABEL_RULES = (
     # ray-project/kuberay:ray-operator/controllers/ray/utils/constant.go
     _LabelRule("ray.io/originated-from-crd", "inference", ("RayService",)),
     _LabelRule("ray.io/originated-from-crd", "training", ("RayJob",)),
+    # Only pods of a RayService have it, true on workers and false on heads: ray-operator/controllers/ray/common/pod.go
+    _LabelRule("ray.io/serve", "inference"),
     # kubeflow/training-operator:pkg/apis/kubeflow.org/v1/common_types.go, mpi-operator, trainer
     _LabelRule("training.kubeflow.org/job-name", "training"),
     _LabelRule("training.kubeflow.org/operator-name", "training"),
@@ -275,13 +277,21 @@ _LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
 _JOBSET_REPLICAS = "jobset.sigs.k8s.io/replicatedjob-replicas"
 _JOBSET_ALL_REPLICAS = "jobset.sigs.k8s.io/global-replicas"
 _JOB_ROLE = "training.kubeflow.org/job-role"
+_OPERATOR = "training.kubeflow.org/operator-name"
+_REPLICA_TYPE = "training.kubeflow.org/replica-type"
 _RAY_NODE_TYPE = "ray.io/node-type"
 _RAY_HOST_INDEX = "ray.io/replica-host-index"
 _VOLCANO_TASK = "volcano.sh/task-spec"
-_NODE_COUNTS = ("LWS_GROUP_SIZE", "PET_NNODES")
-_WORLD_SIZE = "WORLD_SIZE"
+# PADDLE_NNODES: kubeflow/training-operator:pkg/controller.v1/paddlepaddle/envvar.go
+_NODE_COUNTS = ("LWS_GROUP_SIZE", "PET_NNODES", "PADDLE_NNODES")
+# NUM_PROCESSES is JAX's: kubeflow/training-operator:pkg/controller.v1/jax/envvar.go
+_PROCESS_COUNTS = ("WORLD_SIZE", "NUM_PROCESSES")
 _PROCESSES_PER_NODE = "PET_NPROC_PER_NODE"
-_CLASSIFYING_VARIABLES = frozenset({*_NODE_COUNTS, _WORLD_SIZE, _PROCESSES_PER_NODE})
+# Set where a TFJob has several pods: kubeflow/training-operator:pkg/controller.v1/tensorflow/util.go (isDistributed)
+_TENSORFLOW_CLUSTER = "TF_CONFIG"
+_CLASSIFYING_VARIABLES = frozenset(
+    {*_NODE_COUNTS, *_PROCESS_COUNTS, _PROCESSES_PER_NODE, _TENSORFLOW_CLUSTER}
+)
 _PODS_ARE_PROCESSES = ("training.kubeflow.org/job-name", "volcano.sh/job-name")
 
 
@@ -295,6 +305,9 @@ def _multi_node_by_metadata(traits: _Traits) -> str:
         return f"label {key}={replicas}"
     if labels.get(_JOB_ROLE) == "worker":
         return f"label {_JOB_ROLE}=worker"
+    # The training operator's own MPIJob knows no role: pkg/controller.v1/mpi/mpijob.go (defaultWorkerLabels)
+    if labels.get(_OPERATOR) == "mpijob-controller" and labels.get(_REPLICA_TYPE) == "worker":
+        return f"label {_REPLICA_TYPE}=worker of an MPIJob"
     # KubeRay numbers the hosts of a replica only where a replica has several.
     if labels.get(_RAY_NODE_TYPE) == "worker" and _RAY_HOST_INDEX in labels:
         return f"label {_RAY_HOST_INDEX}"
@@ -306,8 +319,12 @@ def _multi_node_by_environment(traits: _Traits) -> str:
     for name in _NODE_COUNTS:
         if (nodes := _count(environment.get(name))) > 1:
             return f"env {name}={nodes}"
-    if (world := _count(environment.get(_WORLD_SIZE))) > _own_processes(traits, environment):
-        return f"env WORLD_SIZE={world}"
+    own = _own_processes(traits, environment)
+    for name in _PROCESS_COUNTS:
+        if (processes := _count(environment.get(name))) > own:
+            return f"env {name}={processes}"
+    if traits.labels.get(_OPERATOR) == "tfjob-controller" and _TENSORFLOW_CLUSTER in environment:
+        return f"env {_TENSORFLOW_CLUSTER}"
     return _volcano_peer(traits, environment)
 
 
@@ -325,16 +342,18 @@ def _own_processes(traits: _Traits, environment: Mapping[str, Any]) -> int:
 
 
 def _volcano_peer(traits: _Traits, environment: Mapping[str, Any]) -> str:
-    """Evidence that a Volcano worker has another task to talk to.
+    """Evidence that a Volcano worker (worker, mpiworker, …) has another task to talk to.
 
     Volcano's svc plugin gives each task the hosts of all tasks, as VC_<TASK>_HOSTS
     (volcano-sh/volcano:pkg/controllers/job/plugins/svc).
     """
-    if traits.labels.get(_VOLCANO_TASK) != "worker":
+    task = traits.labels.get(_VOLCANO_TASK)
+    if not isinstance(task, str) or not task.endswith("worker"):
         return ""
+    own = f"VC_{task.upper().replace('-', '_')}_HOSTS"
     for name in environment:
-        if _names_volcano_hosts(name) and name != "VC_WORKER_HOSTS":
-            return f"label {_VOLCANO_TASK}=worker beside another task"
+        if _names_volcano_hosts(name) and name != own:
+            return f"label {_VOLCANO_TASK}={task} beside another task"
     return ""
 
 
