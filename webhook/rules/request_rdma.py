@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from posixpath import normpath
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -13,21 +12,20 @@ from webhook.documents import Path
 from webhook.facts import AcceleratorPool, Rdma, Unknown
 from webhook.facts.pools import ExtendedResource
 from webhook.kube.field_path import list_at, mapping_at, value_at
+from webhook.kube.file_path import path_parts
 from webhook.kube.managed_fields import owns
-from webhook.kube.pod import Container, container_requests, containers
-from webhook.kube.quantity import Quantity, QuantityError, parse_quantity
+from webhook.kube.pod import Container, containers
+from webhook.kube.quantity import QuantityError, parse_quantity
 from webhook.rules.base import Finding, Mode, MutatingRule, Subject, Texts, fail, skip
-
-INJECTOR_ANNOTATIONS = (
-    "cni.spidernet.io/rdma-resource-inject",
-    "cni.spidernet.io/network-resource-inject",
-    "k8s.v1.cni.cncf.io/networks",
-    "networking.gke.io/interfaces",
+from webhook.rules.holders import devices_in, holders
+from webhook.rules.rdma import (
+    DEVICE_FOLDER,
+    added_capabilities,
+    dropped_capabilities,
+    injector,
+    plain_capability,
+    switched_off,
 )
-"""Whoever sets one of these gives the pod its network devices.
-
-Sources: spidernet-io/spiderpool:pkg/podmanager/utils.go, k8snetworkplumbingwg/network-resources-injector:pkg/webhook/webhook.go.
-"""
 
 ALLOWED_CAPABILITIES = {
     "restricted": frozenset({"NET_BIND_SERVICE"}),
@@ -225,21 +223,21 @@ class RequestRDMA(MutatingRule):
 
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         """See `MutatingRule.mutate`."""
-        holders = _holders(subject)
-        fabric = _unfit(subject) or _chosen_otherwise(subject, holders) or self._fabric(subject)
+        held = holders(subject)
+        fabric = _unfit(subject) or _chosen_otherwise(subject, held) or self._fabric(subject)
         if isinstance(fabric, Finding):
             # Whoever states devices himself need not be told which pool is unclear.
-            yield _own_devices(subject, (), holders, [None] * len(holders)) or fabric
+            yield _own_devices(subject, (), held, [None] * len(held)) or fabric
             return
-        amounts = [_amount(fabric, _devices(subject, holder)) for holder in holders]
-        obstacle = _own_devices(subject, fabric.rdma.resource_names, holders, amounts)
+        amounts = [_amount(fabric, devices_in(subject, holder)) for holder in held]
+        obstacle = _own_devices(subject, fabric.rdma.resource_names, held, amounts)
         if obstacle or None in amounts:
-            yield obstacle or _no_whole_number(subject, fabric, holders, amounts)
+            yield obstacle or _no_whole_number(subject, fabric, held, amounts)
             return
-        for holder, amount in zip(holders, amounts, strict=True):
+        for holder, amount in zip(held, amounts, strict=True):
             self._request(subject, key, holder, fabric.rdma.resource_names, str(amount))
-        yield from self._add_capabilities(subject, key, holders)
-        for holder in holders:
+        yield from self._add_capabilities(subject, key, held)
+        for holder in held:
             self._add_env(subject, key, holder)
 
     def _fabric(self, subject: Subject) -> "_Fabric | Finding":
@@ -265,8 +263,8 @@ class RequestRDMA(MutatingRule):
             for part in ("limits", "requests"):
                 subject.draft.set((*holder.path, "resources", part, name), amount, key)
 
-    def _add_capabilities(self, subject: Subject, key: str, holders: list[Container]) -> Iterator[Finding]:
-        lacking = [(h, name) for h in holders for name in self.capabilities if _lacks(subject, h, name)]
+    def _add_capabilities(self, subject: Subject, key: str, held: Sequence[Container]) -> Iterator[Finding]:
+        lacking = [(h, name) for h in held for name in self.capabilities if _lacks(subject, h, name)]
         if not lacking:
             return
         namespace = subject.request.namespace
@@ -275,7 +273,7 @@ class RequestRDMA(MutatingRule):
         allowed = ALLOWED_CAPABILITIES.get(known, ALLOWED_CAPABILITIES["restricted"])
         left_out: list[str] = []
         for holder, capability in lacking:
-            if known == "privileged" or _plain(capability) in allowed:
+            if known == "privileged" or plain_capability(capability) in allowed:
                 _add_capability(subject, key, holder, capability)
             else:
                 left_out.append(capability)
@@ -326,23 +324,6 @@ def _is_named(name: str, entry: Any) -> bool:
     return bool(value_at(entry, ("name",)) == name)
 
 
-def _holders(subject: Subject) -> list[Container]:
-    wanted = set(subject.workload.holders)
-    return [container for container in containers(subject.object) if container.path in wanted]
-
-
-def _devices(subject: Subject, holder: Container) -> int:
-    """Whole accelerators that one container asks for."""
-    requests = container_requests(holder.value)
-    return sum(_in_devices(subject, name, requests.get(name, 0)) for name in subject.workload.accelerators)
-
-
-def _in_devices(subject: Subject, name: str, quantity: Quantity) -> int:
-    """Some device plugins count parts of a device, as many to one."""
-    known = subject.received.catalogue.resource(name)
-    return int(quantity) // (known.per_device if known and known.per_device else 1)
-
-
 def _amount(fabric: _Fabric, devices: int) -> int | None:
     """RDMA devices for a container with so many accelerators; None where that is no whole number from 1 up."""
     if fabric.rdma.per == "container":
@@ -355,20 +336,20 @@ def _amount(fabric: _Fabric, devices: int) -> int | None:
 
 
 def _no_whole_number(
-    subject: Subject, fabric: _Fabric, holders: list[Container], amounts: list[int | None]
+    subject: Subject, fabric: _Fabric, held: Sequence[Container], amounts: list[int | None]
 ) -> Finding:
-    holder = holders[amounts.index(None)]
+    holder = held[amounts.index(None)]
     return skip(
         "no whole number",
         (*holder.path, "resources"),
-        devices=_devices(subject, holder),
+        devices=devices_in(subject, holder),
         per_node=fabric.devices_per_node,
         count=fabric.rdma.count,
         resource=fabric.rdma.resource_names[0],
     )
 
 
-def _chosen_otherwise(subject: Subject, holders: list[Container]) -> Finding | None:
+def _chosen_otherwise(subject: Subject, held: Sequence[Container]) -> Finding | None:
     """Why the pod's network is somebody else's choice."""
     pod = subject.object
     if value_at(pod, ("spec", "hostNetwork")) is True:
@@ -378,10 +359,10 @@ def _chosen_otherwise(subject: Subject, holders: list[Container]) -> Finding | N
             return skip(
                 "infiniband", ("spec", "volumes", index), mounted=value_at(volume, ("hostPath", "path"))
             )
-    annotation = _injector(subject)
+    annotation = injector(subject)
     if annotation:
         return skip("injector", ("metadata", "annotations", annotation), annotation=annotation)
-    return _claimed(subject) or _disabled(holders)
+    return _claimed(subject) or _disabled(held)
 
 
 def _claimed(subject: Subject) -> Finding | None:
@@ -401,39 +382,22 @@ def _claimed(subject: Subject) -> Finding | None:
 
 def _is_infiniband(volume: Any) -> bool:
     path = value_at(volume, ("hostPath", "path"))
-    return isinstance(path, str) and (normpath(path) + "/").startswith("/dev/infiniband/")
+    return isinstance(path, str) and path_parts(path)[: len(DEVICE_FOLDER)] == DEVICE_FOLDER
 
 
-def _injector(subject: Subject) -> str:
-    annotations = mapping_at(subject.object, ("metadata", "annotations"))
-    namespace = subject.received.namespace
-    inherited = {} if isinstance(namespace, Unknown) else namespace.annotations
-    return next(
-        (
-            name
-            for name in INJECTOR_ANNOTATIONS
-            if name in annotations or (name.startswith("cni.") and name in inherited)
-        ),
-        "",
-    )
-
-
-def _disabled(holders: list[Container]) -> Finding | None:
-    for holder in holders:
-        for index, entry in enumerate(list_at(holder.value, ("env",))):
-            if _is_named("NCCL_IB_DISABLE", entry) and value_at(entry, ("value",)) == "1":
-                return skip("disabled", (*holder.path, "env", index))
-    return None
+def _disabled(found: Sequence[Container]) -> Finding | None:
+    place = next((place for holder in found if (place := switched_off(holder))), ())
+    return skip("disabled", place) if place else None
 
 
 def _own_devices(
-    subject: Subject, names: tuple[str, ...], holders: list[Container], amounts: list[int | None]
+    subject: Subject, names: tuple[str, ...], held: Sequence[Container], amounts: list[int | None]
 ) -> Finding | None:
     """The RDMA device that somebody chose; what this rule would write there itself, and no client wrote, is not one.
 
     Without managedFields nobody can tell: then the rule's own work is recognised by being complete.
     """
-    wanted = {holder.path: amount for holder, amount in zip(holders, amounts, strict=True)}
+    wanted = {holder.path: amount for holder, amount in zip(held, amounts, strict=True)}
     present = [
         (
             (*container.path, "resources", part, name),
@@ -446,7 +410,7 @@ def _own_devices(
         if quantity is not None
         if subject.received.catalogue.is_rdma(name) or name in names
     ]
-    expected = len(holders) * len(names) * 2
+    expected = len(held) * len(names) * 2
     for path, quantity, amount in present:
         client_wrote = _client_wrote(subject, path)
         is_ours = client_wrote is False or (client_wrote is None and len(present) == expected)
@@ -473,21 +437,15 @@ def _client_wrote(subject: Subject, path: Path) -> bool | None:
 def _lacks(subject: Subject, holder: Container, capability: str) -> bool:
     """Whether a container neither has a capability nor gave it up: a privileged one has all."""
     context = mapping_at(subject.object, (*holder.path, "securityContext"))
-    added = {_plain(name) for name in list_at(context, ("capabilities", "add"))}
-    dropped = {_plain(name) for name in list_at(context, ("capabilities", "drop"))}
+    name = plain_capability(capability)
     return (
         context.get("privileged") is not True
-        and added.isdisjoint({_plain(capability), "ALL"})
-        and (_plain(capability) not in dropped)
+        and added_capabilities(context).isdisjoint({name, "ALL"})
+        and name not in dropped_capabilities(context)
     )
 
 
 def _add_capability(subject: Subject, key: str, holder: Container, capability: str) -> None:
-    name = _plain(capability)
+    name = plain_capability(capability)
     place: Path = (*holder.path, "securityContext", "capabilities", "add")
-    subject.draft.append(place, capability, key, lambda item: _plain(item) == name, name)
-
-
-def _plain(capability: Any) -> str:
-    """A capability without its prefix, as container runtimes compare them."""
-    return str(capability).upper().removeprefix("CAP_")
+    subject.draft.append(place, capability, key, lambda item: plain_capability(item) == name, name)

@@ -1,6 +1,5 @@
 """requireRDMA: accelerators that talk to other nodes do it through RDMA, and may lock memory for it."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -11,16 +10,17 @@ from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.kube.file_path import path_parts
 from webhook.kube.pod import Container, container_requests, containers
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, skip, unknown
-from webhook.rules.request_rdma import INJECTOR_ANNOTATIONS
-
-SWITCH = "NCCL_IB_DISABLE"
-"""Any number but 0 (NVIDIA/nccl:src/transport/net_ib/init.cc)."""
-
-NOT_ZERO = re.compile(r"\s*[+-]?(?:0[xX]0*[1-9a-fA-F]|0*[1-9])")
-"""How a number begins that C's strtoll takes for another than 0; any other text is no number (NVIDIA/nccl:src/misc/param.cc)."""
+from webhook.rules.holders import holders
+from webhook.rules.rdma import (
+    DEVICE_FOLDER,
+    SWITCH,
+    added_capabilities,
+    dropped_capabilities,
+    injector,
+    switched_off,
+)
 
 CLAIMS: Path = ("spec", "resourceClaims")
-DEVICES = ("dev", "infiniband")
 LOCK = "IPC_LOCK"
 EXAMPLE = "rdma/ib"
 
@@ -106,23 +106,23 @@ class RequireRDMA(ValidatingRule):
 
 
 def _without_rdma(subject: Subject, evidence: str) -> Iterator[Finding]:
-    held = set(subject.workload.holders)
-    holders = [container for container in containers(subject.object) if container.path in held]
-    for holder in holders:
-        place = _switch(holder)
+    held = holders(subject)
+    for holder in held:
+        place = switched_off(holder)
         if place:
             yield fail("switched off", place, switch=SWITCH, container=holder.name, evidence=evidence)
             return
-    if any(_devices(subject, holder) for holder in holders) or _has_host_rdma(subject, holders):
+    if any(_devices(subject, holder) for holder in held) or _has_host_rdma(subject, held):
         return
     claimed = _claims_network(subject)
-    annotation = _injector(subject)
+    # A created pod already has what such a webhook gives.
+    annotation = "" if subject.request.from_api_server else injector(subject)
     if isinstance(claimed, Unknown):
         yield replace(unknown(claimed), path=CLAIMS)
     elif annotation:
         yield skip("injected", ("metadata", "annotations"), annotation=annotation)
     elif not claimed:
-        place = (*holders[0].path, "resources") if holders else ("spec",)
+        place = (*held[0].path, "resources") if held else ("spec",)
         yield fail("missing", place, evidence=evidence, resource=_wanted(subject))
 
 
@@ -146,26 +146,10 @@ def _devices(subject: Subject, container: Container) -> list[str]:
 
 
 def _may_lock(container: Container) -> bool:
-    """Whether a container has IPC_LOCK; runtimes take a capability with or without CAP_, and what is dropped last is gone."""
+    """Whether a container has IPC_LOCK; what is dropped last is gone."""
     context = mapping_at(container.value, ("securityContext",))
-    added = {_plain(name) for name in list_at(context, ("capabilities", "add"))}
-    dropped = {_plain(name) for name in list_at(context, ("capabilities", "drop"))}
-    return context.get("privileged") is True or (not added.isdisjoint({LOCK, "ALL"}) and LOCK not in dropped)
-
-
-def _plain(capability: Any) -> str:
-    return str(capability).upper().removeprefix("CAP_")
-
-
-def _switch(holder: Container) -> Path:
-    """Where a container switches RDMA off, () if it does not; of two entries with one name the last counts."""
-    entries = list_at(holder.value, ("env",))
-    for index, entry in reversed(list(enumerate(entries))):
-        if value_at(entry, ("name",)) == SWITCH:
-            value = value_at(entry, ("value",))
-            is_on = isinstance(value, str) and NOT_ZERO.match(value)
-            return (*holder.path, "env", index) if is_on else ()
-    return ()
+    has_it = not added_capabilities(context).isdisjoint({LOCK, "ALL"})
+    return context.get("privileged") is True or (has_it and LOCK not in dropped_capabilities(context))
 
 
 def _claims_network(subject: Subject) -> bool | Unknown:
@@ -181,7 +165,7 @@ def _claims_network(subject: Subject) -> bool | Unknown:
     return False
 
 
-def _has_host_rdma(subject: Subject, holders: list[Container]) -> bool:
+def _has_host_rdma(subject: Subject, held: tuple[Container, ...]) -> bool:
     if value_at(subject.object, ("spec", "hostNetwork")) is not True:
         return False
     volumes = {
@@ -192,31 +176,14 @@ def _has_host_rdma(subject: Subject, holders: list[Container]) -> bool:
     return any(
         value_at(holder.value, ("securityContext", "privileged")) is True
         or any(value_at(mount, ("name",)) in volumes for mount in list_at(holder.value, ("volumeMounts",)))
-        for holder in holders
+        for holder in held
     )
 
 
 def _shows_devices(path: Any) -> bool:
     """Whether a directory of the node is /dev/infiniband, something in it, or above it."""
     return isinstance(path, str) and all(
-        part == device for part, device in zip(path_parts(path), DEVICES, strict=False)
-    )
-
-
-def _injector(subject: Subject) -> str:
-    """The annotation by which another webhook will give the pod its devices; on a created pod it has."""
-    if subject.request.from_api_server:
-        return ""
-    namespace = subject.received.namespace
-    inherited = {} if isinstance(namespace, Unknown) else namespace.annotations
-    own = mapping_at(subject.object, ("metadata", "annotations"))
-    return next(
-        (
-            name
-            for name in INJECTOR_ANNOTATIONS
-            if name in own or (name.startswith("cni.") and name in inherited)
-        ),
-        "",
+        part == device for part, device in zip(path_parts(path), DEVICE_FOLDER, strict=False)
     )
 
 
