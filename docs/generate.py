@@ -316,7 +316,7 @@ def _inner_model(kind: Any) -> tuple[type[Schema] | None, str]:
     """The schema whose keys are parameters as well, and how a path goes on to them."""
     if isinstance(kind, type) and issubclass(kind, Schema):
         return (None if kind in _LEAVES else kind), ""
-    infix = {tuple: "[]", dict: ".*"}.get(get_origin(kind) or object, "")
+    infix = "[]" if get_origin(kind) is tuple else ".*" if get_origin(kind) is dict else ""
     for part in get_args(kind):
         inner, rest = _inner_model(part)
         if inner is not None:
