@@ -11,7 +11,19 @@ import yaml
 from docs.console import steps
 from docs.generate import EXAMPLES, PAGES, QUICKSTARTS, Page, attributes, translations
 from webhook.cli.folders import read_folders
+from webhook.documents.schema import Schema, allowed_keys
+from webhook.expressions.environment import JSON_VARIABLES, WORKLOAD_VARIABLES
+from webhook.facts.pools import PoolSpec, Rdma
+from webhook.kube.accelerators import shipped_catalogue
 from webhook.policy import load_policy_set
+from webhook.policy.schema import (
+    AcceleratorMatch,
+    ExceptionSpec,
+    MatchClause,
+    OverrideSpec,
+    PolicySpec,
+    RuleEntry,
+)
 from webhook.rules import rule_types
 
 ROOT = Path(__file__).parent.parent
@@ -71,6 +83,32 @@ def test_documented_commands_and_options_exist(name: str) -> None:
         command = import_module(f"webhook.cli.{command_name}").command
         known = {option for parameter in command.params for option in parameter.opts}
         assert set(re.findall(r"--[a-z-]+", rest)) <= known, f"podgate {command_name} {rest}"
+
+
+LANGUAGE_PAGE = "docs/language.md"
+SCHEMAS = (PolicySpec, OverrideSpec, ExceptionSpec, PoolSpec, Rdma, MatchClause, AcceleratorMatch, RuleEntry)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.__name__)
+def test_every_key_is_in_the_language(schema: type[Schema]) -> None:
+    tables = "\n".join(re.findall(r"^\| (.*?) \|", text_of(LANGUAGE_PAGE), re.MULTILINE))
+    named = {key.rpartition(".")[2] for key in re.findall(r"`([\w.]+)`", tables)}
+    in_prose = {"name", "all", "none"}
+    assert set(allowed_keys(schema)) - in_prose <= named
+
+
+def test_every_vendor_is_in_the_language() -> None:
+    sentence = text_of(LANGUAGE_PAGE).partition("\nVendors are ")[2].partition(".\n")[0]
+    assert set(re.findall(r"`(\w+)`", sentence)) == set(shipped_catalogue().vendors)
+
+
+def test_every_variable_and_function_of_expressions_is_in_the_language() -> None:
+    section = text_of(LANGUAGE_PAGE).partition("\n## Expressions\n")[2]
+    named = set(re.findall(r"`([\w.]+)(?:\([A-Z]+\))?`", section))
+    source = text_of("webhook/expressions/functions.py")
+    functions = set(re.findall(r'(?:_method|FunctionDecl)\(\s*"(\w+)"', source))
+    assert len(functions) > 5
+    assert {*JSON_VARIABLES, *WORKLOAD_VARIABLES, *functions} <= named
 
 
 BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
