@@ -64,8 +64,7 @@ WORDS = {
             "Beside its type, every rule has a `name`, and may have a `message` and a `remediation` of its own, which are shown\n"
             "in place of the type's where the rule is violated. A rule that sets fields may have `verify`. Any rule may say:"
         ),
-        "acts on": "Acts on",
-        "at": "at",
+        "scope": "Acts on {} at {}.",
         "parameters": "| parameter | type | default | what it is |",
         "no parameters": "It has no parameters.",
         "texts": "| what it says | what to do |",
@@ -108,8 +107,7 @@ WORDS = {
             "除类型外，每条规则都有 `name`，还可以有自己的 `message` 和 `remediation`，在违反规则时代替类型自带的文字。\n"
             "设置字段的规则可以有 `verify`。任何规则都可能给出以下文字："
         ),
-        "acts on": "对象",
-        "at": "操作",
+        "scope": "对象：{}；操作：{}。",
         "parameters": "| 参数 | 类型 | 默认值 | 含义 |",
         "no parameters": "没有参数。",
         "texts": "| 说明 | 处理办法 |",
@@ -180,7 +178,7 @@ class Page:
         yield f"## {name}"
         for paragraph in _paragraphs(rule):
             yield self._said(paragraph)
-        yield self._scope(name, rule)
+        yield self._scope(rule)
         rows = list(self._rows(rule, ""))
         if rows:
             lines = [self.words["parameters"], "|---|---|---|---|"]
@@ -190,13 +188,13 @@ class Page:
         yield from self._example(name)
         yield self._texts(rule.texts)
 
-    def _scope(self, name: str, rule: type[Rule]) -> str:
+    def _scope(self, rule: type[Rule]) -> str:
         acts_on = ", ".join(f"`{resource}`" for resource in rule.acts_on)
-        if name == "expression":
+        if "resources" in rule.model_fields:
             acts_on = self.words["resources of"]
         may_update = not issubclass(rule, MutatingRule) and "persistentvolumeclaims" not in rule.acts_on
         operations = self.words["or"].join(["`CREATE`", "`UPDATE`"] if may_update else ["`CREATE`"])
-        return f"{self.words['acts on']}: {acts_on}; {self.words['at']}: {operations}"
+        return self.words["scope"].format(acts_on, operations)
 
     def _rows(self, model: type[Schema], base: str) -> Iterator[Row]:
         described = attributes(model)
