@@ -102,7 +102,7 @@ def test_completion_knows_the_commands() -> None:
 def test_what_nobody_expected_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise KeyError("nodes\x1b[2J")
 
     monkeypatch.setattr(import_module("webhook.policy"), "load_policy_set", fail)
@@ -118,7 +118,7 @@ def test_what_nobody_expected_is_one_line(
 
 
 def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("here")
 
     monkeypatch.setattr(import_module("webhook.policy"), "load_policy_set", fail)
@@ -129,7 +129,7 @@ def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(import_module("webhook.policy"), "load_policy_set", interrupt)

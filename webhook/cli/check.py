@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -14,14 +15,13 @@ from webhook.cli.site import accelerators_option, kinds_option, read_site
 from webhook.cli.targets import Target, TargetParameter, check_targets, print_text, write_results
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from webhook.documents import Document, Problem
     from webhook.engine import Gate
     from webhook.kube.templates import TemplateKinds
     from webhook.output.exit_code import FailOn
     from webhook.output.results import CheckResult, ObjectResult, Skipped
-    from webhook.policy.load import Loaded
     from webhook.review_tools.manifests import Caller, Manifest
 
 LANGUAGES = ("en", "zh")
@@ -64,37 +64,106 @@ class Languages(click.ParamType[tuple[str, ...]]):
         return languages
 
 
+SHARED = (
+    click.option(
+        "--policies",
+        "-p",
+        multiple=True,
+        required=True,
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Policies; repeatable.",
+    ),
+    click.option(
+        "--facts",
+        multiple=True,
+        metavar="DIR",
+        help="What the cluster has, as `kubectl get -o yaml` prints it; repeatable.",
+    ),
+    kinds_option,
+    accelerators_option,
+    click.option(
+        "--operation",
+        type=click.Choice(["CREATE", "UPDATE"]),
+        default="CREATE",
+        show_default=True,
+        help="What is done with the objects; on UPDATE, as if every field had changed.",
+    ),
+    click.option("--user", default="", metavar="NAME", help="Who sends the objects."),
+    click.option(
+        "--group", "groups", multiple=True, metavar="GROUP", help="A group of the user; repeatable."
+    ),
+    click.option(
+        "--namespace",
+        "-n",
+        default="default",
+        show_default=True,
+        metavar="NS",
+        help="Of objects that name none.",
+    ),
+    click.option(
+        "--pod-security-default",
+        type=click.Choice(["privileged", "baseline", "restricted"]),
+        help="The Pod Security level of namespaces without a label.",
+    ),
+    click.option(
+        "--languages", type=Languages(), default="en", show_default=True, help="Of messages: en,zh or zh,en."
+    ),
+)
+"""The options that decide what a review is: of `check` and of `explain`."""
+
+
+class Reviewing(NamedTuple):
+    """What the shared options come to.
+
+    Attributes:
+        files: name and content of each file of policies.
+        problems: all that is wrong with policies, facts and the site's data.
+    """
+
+    gate: Gate
+    caller: Caller
+    languages: tuple[str, ...]
+    files: list[tuple[str, bytes]]
+    problems: tuple[Problem, ...]
+
+
+def review_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the shared options, and their outcome as its argument `reviewing`."""
+
+    @wraps(function)
+    def with_reviewing(  # noqa: PLR0913 - one argument for each option
+        *,
+        policies: tuple[Path, ...],
+        facts: tuple[str, ...],
+        kinds: tuple[Path, ...],
+        accelerators: tuple[Path, ...],
+        operation: str,
+        user: str,
+        groups: tuple[str, ...],
+        namespace: str,
+        pod_security_default: str | None,
+        languages: tuple[str, ...],
+        targets: tuple[Target, ...],
+        **own: object,
+    ) -> None:
+        from webhook.review_tools.manifests import Caller  # noqa: PLC0415 - the core is imported when it is needed
+
+        check_targets(targets)
+        caller = Caller(operation=operation, username=user, groups=groups, namespace=namespace)
+        files = read_folders(policies)
+        gate, problems = _gate(files, facts, kinds, accelerators, pod_security_default)
+        reviewing = Reviewing(gate, caller, languages, files, problems)
+        function(reviewing=reviewing, targets=targets, **own)
+
+    for option in reversed(SHARED):
+        with_reviewing = option(with_reviewing)
+    return with_reviewing
+
+
 @click.command("check", epilog=EPILOG)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "--policies",
-    "-p",
-    multiple=True,
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Policies; repeatable.",
-)
-@click.option(
-    "--facts",
-    multiple=True,
-    metavar="DIR",
-    help="What the cluster has, as `kubectl get -o yaml` prints it; repeatable.",
-)
-@kinds_option
-@accelerators_option
-@click.option(
-    "--operation",
-    type=click.Choice(["CREATE", "UPDATE"]),
-    default="CREATE",
-    show_default=True,
-    help="What is done with the objects; on UPDATE, as if every field had changed.",
-)
-@click.option("--user", default="", metavar="NAME", help="Who sends the objects.")
-@click.option("--group", "groups", multiple=True, metavar="GROUP", help="A group of the user; repeatable.")
-@click.option(
-    "--namespace", "-n", default="default", show_default=True, metavar="NS", help="Of objects that name none."
-)
+@review_options
 @click.option(
     "-o",
     "--output",
@@ -120,32 +189,15 @@ class Languages(click.ParamType[tuple[str, ...]]):
     help="What a rule that lacks facts is.",
 )
 @click.option("--require-match", is_flag=True, help="Exit with 4 where no rule applied to any object.")
-@click.option(
-    "--pod-security-default",
-    type=click.Choice(["privileged", "baseline", "restricted"]),
-    help="The Pod Security level of namespaces without a label.",
-)
-@click.option(
-    "--languages", type=Languages(), default="en", show_default=True, help="Of messages: en,zh or zh,en."
-)
 @click.option("--no-color", is_flag=True, help="No colours; NO_COLOR does the same.")
-def command(  # noqa: PLR0913 - one argument for each option
+def command(
     *,
     paths: tuple[str, ...],
-    policies: tuple[Path, ...],
-    facts: tuple[str, ...],
-    kinds: tuple[Path, ...],
-    accelerators: tuple[Path, ...],
-    operation: str,
-    user: str,
-    groups: tuple[str, ...],
-    namespace: str,
+    reviewing: Reviewing,
     targets: tuple[Target, ...],
     fail_on: FailOn,
     on_unknown: str,
     require_match: bool,
-    pod_security_default: str | None,
-    languages: tuple[str, ...],
     no_color: bool,
 ) -> None:
     """Say what the gate would do with pods, claims and controllers in manifests.
@@ -158,13 +210,8 @@ def command(  # noqa: PLR0913 - one argument for each option
     from webhook.output.json_format import render_check  # noqa: PLC0415
     from webhook.output.problems import render_problems  # noqa: PLC0415
     from webhook.output.table import render_table  # noqa: PLC0415
-    from webhook.review_tools.manifests import Caller  # noqa: PLC0415
 
-    check_targets(targets)
-    caller = Caller(operation=operation, username=user, groups=groups, namespace=namespace)
-    loaded, problems = load(policies, kinds, accelerators)
-    gate, fact_problems = gate_for(loaded, facts, pod_security_default)
-    result = _check(paths, gate, caller, languages, (*problems, *fact_problems))
+    result = _check(paths, reviewing)
     code = exit_code_of(result, fail_on, unknown_fails=on_unknown == "fail", require_match=require_match)
     print_text(render_problems(result.problems), err=True)
     renderers = {
@@ -175,48 +222,40 @@ def command(  # noqa: PLR0913 - one argument for each option
     click.get_current_context().exit(code)
 
 
-def load(
-    policies: Sequence[Path], kinds: Sequence[Path], accelerators: Sequence[Path]
-) -> tuple[Loaded, tuple[Problem, ...]]:
-    """The policies in folders, and all that is wrong with them and with the site's own data."""
-    from webhook.policy import load_policy_set  # noqa: PLC0415
-
-    site = read_site(kinds, accelerators)
-    loaded = load_policy_set(read_folders(policies), catalogue=site.catalogue, templates=site.templates)
-    return loaded, (*site.problems, *loaded.problems)
-
-
-def gate_for(
-    loaded: Loaded, facts: Sequence[str], pod_security_default: str | None
-) -> tuple[Gate, list[Problem]]:
-    """What reviews need, as of now, and all that is wrong with the facts."""
+def _gate(
+    files: Sequence[tuple[str, bytes]],
+    facts: Sequence[str],
+    kinds: Sequence[Path],
+    accelerators: Sequence[Path],
+    pod_security_default: str | None,
+) -> tuple[Gate, tuple[Problem, ...]]:
+    """What reviews need, as of now, and all that is wrong with policies, facts and the site's data."""
     from webhook.engine import Gate  # noqa: PLC0415
+    from webhook.policy import load_policy_set  # noqa: PLC0415
     from webhook.review_tools.manifests import facts_in  # noqa: PLC0415
 
-    documents, problems = read(facts, loaded.policy_set.templates)
+    site = read_site(kinds, accelerators)
+    loaded = load_policy_set(files, catalogue=site.catalogue, templates=site.templates)
+    documents, problems = read(facts, site.templates)
     known = facts_in(documents, pod_security_default)
-    return Gate(loaded.policy_set, known, now=datetime.now(UTC)), problems
+    gate = Gate(loaded.policy_set, known, now=datetime.now(UTC))
+    return gate, (*site.problems, *loaded.problems, *problems)
 
 
-def _check(
-    paths: Sequence[str],
-    gate: Gate,
-    caller: Caller,
-    languages: Sequence[str],
-    problems: Sequence[Problem],
-) -> CheckResult:
+def _check(paths: Sequence[str], reviewing: Reviewing) -> CheckResult:
     from webhook.output.results import CheckResult, ObjectResult, Skipped  # noqa: PLC0415
     from webhook.review_tools.manifests import manifests_in  # noqa: PLC0415
 
+    gate = reviewing.gate
     documents, more = read(paths, gate.policy_set.templates)
     manifests = [manifest for document in documents for manifest in manifests_in(document)]
-    found = list(_review(manifests, gate, caller, languages))
+    found = list(_review(manifests, reviewing))
     return CheckResult(
         gate.policy_set.hash,
         len(gate.policy_set),
         tuple(each for each in found if isinstance(each, ObjectResult)),
         tuple(each for each in found if isinstance(each, Skipped)),
-        (*problems, *more),
+        (*reviewing.problems, *more),
     )
 
 
@@ -236,18 +275,16 @@ def read(paths: Sequence[str], templates: TemplateKinds) -> tuple[list[Document]
     return documents, problems
 
 
-def _review(
-    manifests: Sequence[Manifest], gate: Gate, caller: Caller, languages: Sequence[str]
-) -> Iterator[ObjectResult | Skipped]:
+def _review(manifests: Sequence[Manifest], reviewing: Reviewing) -> Iterator[ObjectResult | Skipped]:
     from webhook.engine import review  # noqa: PLC0415
     from webhook.output.results import object_result, skipped  # noqa: PLC0415
     from webhook.review_tools.manifests import UNKNOWN_KIND, request_for, why_not_reviewed  # noqa: PLC0415
 
     for manifest in manifests:
-        request = request_for(manifest.value, caller, gate.policy_set.templates)
-        outcome = review(gate, request) if request else None
+        request = request_for(manifest.value, reviewing.caller, reviewing.gate.policy_set.templates)
+        outcome = review(reviewing.gate, request) if request else None
         reason = why_not_reviewed(outcome) if outcome else UNKNOWN_KIND
         if outcome is None or reason:
             yield skipped(*manifest, reason)
         else:
-            yield object_result(outcome, manifest.document, manifest.base, languages)
+            yield object_result(outcome, manifest.document, manifest.base, reviewing.languages)

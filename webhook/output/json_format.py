@@ -53,13 +53,13 @@ VERSION = 1
 
 def render_check(result: CheckResult, exit_code: int) -> str:
     """A check's results, see the module's text."""
-    return _dump(
+    return dump(
         {
-            **_head(exit_code, result.policy_count, result.policies),
+            **head(exit_code, result.policy_count, result.policies),
             "summary": _summary(result),
             "objects": [_object(each) for each in result.objects],
             "skipped": [
-                {**_place(each.place), **_identity(each.identity), "reason": each.reason}
+                {**place_to_json(each.place), **identity_to_json(each.identity), "reason": each.reason}
                 for each in result.skipped
             ],
             "problems": [problem_to_json(problem) for problem in result.problems],
@@ -77,10 +77,11 @@ def render_lint(problems: Iterable[Problem], exit_code: int, count: int, policie
         policies: their hash.
     """
     listed = [problem_to_json(problem) for problem in problems]
-    return _dump({**_head(exit_code, count, policies), "problems": listed})
+    return dump({**head(exit_code, count, policies), "problems": listed})
 
 
-def _dump(value: dict[str, Any]) -> str:
+def dump(value: dict[str, Any]) -> str:
+    """A format's one object as text."""
     # ASCII, so that nothing in a manifest reaches a terminal as a control sequence.
     return json.dumps(_json(value), ensure_ascii=True, indent=2, allow_nan=False) + "\n"
 
@@ -94,7 +95,8 @@ def _json(value: Any) -> Any:
     return str(value) if isinstance(value, float) and value - value != 0 else value
 
 
-def _head(exit_code: int, count: int, policies: str) -> dict[str, Any]:
+def head(exit_code: int, count: int, policies: str) -> dict[str, Any]:
+    """What every format begins with."""
     return {"version": VERSION, "exitCode": exit_code, "policies": {"count": count, "hash": policies}}
 
 
@@ -110,11 +112,13 @@ def _summary(result: CheckResult) -> dict[str, int]:
     }
 
 
-def _place(place: Place) -> dict[str, Any]:
+def place_to_json(place: Place) -> dict[str, Any]:
+    """Where something is written."""
     return {"file": place.file, "line": place.line, "column": place.column, "origin": place.origin}
 
 
-def _identity(identity: Identity) -> dict[str, str]:
+def identity_to_json(identity: Identity) -> dict[str, str]:
+    """An object's names."""
     return {
         "apiVersion": identity.api_version,
         "kind": identity.kind,
@@ -125,13 +129,13 @@ def _identity(identity: Identity) -> dict[str, str]:
 
 def _object(each: ObjectResult) -> dict[str, Any]:
     return {
-        **_place(each.place),
-        **_identity(each.identity),
+        **place_to_json(each.place),
+        **identity_to_json(each.identity),
         "verdicts": [verdict.value for verdict in each.verdicts],
         "exempt": each.exempt,
-        "results": [_result(result) for result in each.results],
-        "changes": [_change(change) for change in each.changes],
-        "later": [{**_change(change), "of": change.of} for change in each.later],
+        "results": [result_to_json(result) for result in each.results],
+        "changes": [change_to_json(change) for change in each.changes],
+        "later": [{**change_to_json(change), "of": change.of} for change in each.later],
     }
 
 
@@ -140,7 +144,8 @@ def _policy_and_rule(key: str) -> dict[str, str]:
     return {"policy": policy, "rule": rule}
 
 
-def _result(result: RuleResult) -> dict[str, Any]:
+def result_to_json(result: RuleResult) -> dict[str, Any]:
+    """One of `results`."""
     return {
         **_policy_and_rule(result.rule),
         "result": result.result.value,
@@ -158,6 +163,7 @@ def _result(result: RuleResult) -> dict[str, Any]:
     }
 
 
-def _change(change: FieldChange) -> dict[str, Any]:
+def change_to_json(change: FieldChange) -> dict[str, Any]:
+    """One of `changes`."""
     values = {} if change.secret else {"from": change.before, "to": change.after}
     return {**_policy_and_rule(change.rule), "mode": change.mode.value, "path": change.path, **values}

@@ -187,7 +187,7 @@ def skipped(document: Document, base: Path, thing: Mapping[str, Any], reason: st
     """An object in a document that is not checked, and why."""
     metadata = mapping_at(thing, ("metadata",))
     names = (thing.get("apiVersion"), thing.get("kind"), metadata.get("namespace"), metadata.get("name"))
-    identity = _identity(name if isinstance(name, str) else "" for name in names)
+    identity = identity_of(name if isinstance(name, str) else "" for name in names)
     return Skipped(place_of(document, base), identity, plain(reason, LONGEST_TEXT))
 
 
@@ -203,7 +203,13 @@ def object_result(outcome: Outcome, document: Document, base: Path, languages: S
     request = outcome.request
     api_version = f"{request.group}/{request.version}" if request.group else request.version
     results = tuple(
-        _result(outcome, report, finding, document, base, languages)
+        rule_result(
+            report,
+            finding,
+            outcome.audited or outcome.object,
+            place_of(document, (*base, *(finding.path if finding else ()))),
+            languages,
+        )
         for report in outcome.reports
         for finding in report.findings or (None,)
         if finding is None or _is_told(report, finding)
@@ -211,7 +217,7 @@ def object_result(outcome: Outcome, document: Document, base: Path, languages: S
     exempt = outcome.exempt or ("" if results else _why_pods_are_exempt(outcome))
     return ObjectResult(
         place_of(document, base),
-        _identity((api_version, request.kind, request.namespace, request.shown_name)),
+        identity_of((api_version, request.kind, request.namespace, request.shown_name)),
         (Verdict.EXEMPT,) if exempt else _verdicts(results),
         plain(exempt),
         results,
@@ -241,31 +247,38 @@ def _why_pods_are_exempt(outcome: Outcome) -> str:
     return "the pods of a DaemonSet, made by its controller" if by_daemon_set else ""
 
 
-def _identity(names: Iterable[str]) -> Identity:
+def identity_of(names: Iterable[str]) -> Identity:
+    """An object's API version, kind, namespace and name, made safe."""
     return Identity(*(plain(name, LONGEST_NAME) for name in names))
 
 
-def _result(
-    outcome: Outcome,
+def rule_result(
     report: Report,
     finding: Finding | None,
-    document: Document,
-    base: Path,
+    thing: Mapping[str, Any] | None,
+    place: Place,
     languages: Sequence[str],
 ) -> RuleResult:
+    """A finding of a rule in words.
+
+    Args:
+        report: the rule's report.
+        finding: one of its findings; None where it has none.
+        thing: the object that the finding's path leads through.
+        place: where that is written.
+        languages: of the texts, the first first.
+    """
     rule = report.rule
     if finding is None:
-        place = place_of(document, base)
         return RuleResult(rule.key, Result.PASS, rule.mode, Action.NONE, place, "", {}, {})
     said = {language: say(rule, finding, language) for language in languages}
-    seen = outcome.audited or outcome.object or {}
     return RuleResult(
         rule.key,
         finding.result,
         min(rule.mode, finding.ceiling, key=lambda mode: mode.rank),
         weakest_action(decide(finding, rule.mode, rule.failure_policy), report.action),
-        place_of(document, (*base, *finding.path)),
-        plain(format_field(seen, finding.path), LONGEST_TEXT),
+        place,
+        plain(format_field(thing or {}, finding.path), LONGEST_TEXT),
         {language: plain(text.message, LONGEST_TEXT) for language, text in said.items()},
         {language: plain(text.remediation, LONGEST_TEXT) for language, text in said.items()},
         finding.needs,
@@ -294,9 +307,9 @@ def _verdicts(results: Sequence[RuleResult]) -> tuple[Verdict, ...]:
 
 def _changes(outcome: Outcome) -> Iterator[FieldChange]:
     for change in outcome.changes:
-        yield _change(Mode.ENFORCE, change, outcome.object)
+        yield field_change(Mode.ENFORCE, change, outcome.object)
     for mode, change in outcome.would_change:
-        yield _change(mode, change, outcome.audited)
+        yield field_change(mode, change, outcome.audited)
 
 
 def _later(outcome: Outcome) -> Iterator[FieldChange]:
@@ -304,12 +317,20 @@ def _later(outcome: Outcome) -> Iterator[FieldChange]:
     claims = claim_templates_of(kind, outcome.request.object or {}) if kind else ()
     for change in outcome.later:
         of_claim = any(change.path[: len(path)] == path for path in claims)
-        yield _change(Mode.ENFORCE, change, outcome.request.object, "claims" if of_claim else "pods")
+        yield field_change(Mode.ENFORCE, change, outcome.request.object, "claims" if of_claim else "pods")
 
 
-def _change(
+def field_change(
     mode: Mode, change: Change, changed: Any, of: Literal["object", "pods", "claims"] = "object"
 ) -> FieldChange:
+    """A change of a rule in words.
+
+    Args:
+        mode: the rule's.
+        change: what it changed.
+        changed: the object that the change's path leads through.
+        of: see `FieldChange`.
+    """
     shown_path = f"{format_field(changed, change.path[:-1])}[]" if change.appended else change.field
     return FieldChange(
         change.rule,

@@ -1,7 +1,7 @@
 """The `table` format: for people, at a terminal and in the log of a pipeline."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -53,24 +53,26 @@ def render_table(result: CheckResult, *, colour: bool = False) -> str:
         result: what the check found.
         colour: paint with ANSI sequences; no meaning hangs on them.
     """
-    paint = _paint if colour else _leave
+    paint = paint_ansi if colour else leave
     blocks = ["\n".join(_object(each, paint)) for each in result.objects]
     blocks.extend(_undecided(result, paint))
     return "\n".join([*blocks, *_summary(result)]) + "\n"
 
 
-def _paint(text: str, colour: str) -> str:
+def paint_ansi(text: str, colour: str) -> str:
+    """Text in a colour."""
     return f"\x1b[{colour}m{text}\x1b[0m"
 
 
-def _leave(text: str, _colour: str) -> str:
+def leave(text: str, _colour: str) -> str:
+    """Text as it is."""
     return text
 
 
 def _object(each: ObjectResult, paint: Paint) -> Iterator[str]:
     place = each.place
     origin = f" (from {place.origin})" if place.origin else ""
-    yield f"{place.file}:{place.line}{origin} {_name(each.identity)}: {_verdicts(each, paint)}"
+    yield f"{place.file}:{place.line}{origin} {name_of(each.identity)}: {_verdicts(each, paint)}"
     for result in each.results:
         if result.result is Result.FAIL:
             yield from _violation(result, *ACTION_TEXT[result.action], paint)
@@ -80,7 +82,7 @@ def _object(each: ObjectResult, paint: Paint) -> Iterator[str]:
     for (of, rule, mode), changes in groupby((*each.changes, *each.later), attrgetter("of", "rule", "mode")):
         yield f"  {_would(of, mode)} {rule} ({mode})"
         for change in changes:
-            yield from _diff(change, paint)
+            yield from diff(change, paint)
 
 
 def _lifted(each: ObjectResult, paint: Paint) -> Iterator[str]:
@@ -95,7 +97,8 @@ def _lifted(each: ObjectResult, paint: Paint) -> Iterator[str]:
         yield f"  {shown}: {_listed([result.rule for result in results])}"
 
 
-def _name(identity: Identity) -> str:
+def name_of(identity: Identity) -> str:
+    """An object as people name it."""
     name = identity.name or "(no name)"
     return f"{identity.kind} {identity.namespace}/{name}" if identity.namespace else f"{identity.kind} {name}"
 
@@ -139,7 +142,8 @@ def _mode(result: RuleResult) -> str:
     return str(result.mode)
 
 
-def _diff(change: FieldChange, paint: Paint) -> Iterator[str]:
+def diff(change: FieldChange, paint: Paint) -> Iterator[str]:
+    """A field before and after."""
     for sign, value, colour in (("-", change.before, RED), ("+", change.after, GREEN)):
         if value is not None:
             shown = "(value not shown)" if change.secret else plain(flow(value), LONGEST_VALUE)
@@ -182,9 +186,14 @@ def _summary(result: CheckResult) -> Iterator[str]:
     audited = sum(bool(each.changes) and not each.would_be_changed for each in result.objects)
     more = f", {audited} more if all policies were enforced" if audited else ""
     yield f"{changed} would be changed{more}"
-    yield f"{len(result.skipped)} skipped"
-    for reason in sorted({each.reason for each in result.skipped}):
-        yield f"  {reason}: {_kinds(each for each in result.skipped if each.reason == reason)}"
+    yield from skipped_lines(result.skipped) or ("0 skipped",)
+
+
+def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
+    """How many objects were skipped, and for each reason which; nothing if none were."""
+    reasons = sorted({each.reason for each in skipped})
+    named = [f"  {reason}: {_kinds(each for each in skipped if each.reason == reason)}" for reason in reasons]
+    return [f"{len(skipped)} skipped", *named] if skipped else []
 
 
 def _kinds(skipped: Iterable[Skipped]) -> str:

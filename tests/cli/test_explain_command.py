@@ -1,0 +1,326 @@
+"""`podgate explain`, as its user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from webhook.cli.main import podgate
+
+HEAD = "apiVersion: podgate.dev/v1alpha1\nkind: "
+LIMIT = f"""\
+{HEAD}PodPolicy
+metadata:
+  name: limits
+spec:
+  mode: enforce
+  optOut: allowed
+  match:
+    accelerators:
+      vendors: [nvidia]
+  exclude:
+  - namespaces: [sandbox-*]
+    workloads: [other]
+  - namespaces: [elsewhere]
+  rules:
+  - name: cap
+    limitAcceleratorCount:
+      perPod:
+        max: 8
+"""
+FIRST = f"""\
+{HEAD}PodPolicy
+metadata:
+  name: first
+spec:
+  mode: enforce
+  match:
+    all: true
+  rules:
+  - name: class
+    setPriorityClass:
+      class: high
+"""
+SECOND = FIRST.replace("name: first", "name: second").replace("class: high", "class: low")
+OVERRIDE = f"""\
+{HEAD}PodPolicyOverride
+metadata:
+  name: vision
+spec:
+  policies: [limits]
+  order: 1
+  match:
+    namespaces: [vision]
+  mode: disabled
+---
+{HEAD}PodPolicyOverride
+metadata:
+  name: research
+spec:
+  policies: [limits]
+  order: 2
+  match:
+    namespaces: [research]
+  rules:
+  - name: cap
+    limitAcceleratorCount:
+      perPod:
+        max: 16
+"""
+EXCEPTION = f"""\
+{HEAD}PodPolicyException
+metadata:
+  name: legacy
+spec:
+  policies: [limits/cap]
+  match:
+    namespaces: [legacy]
+  reason: Migration
+  owner: vision-team
+  expiresAt: "2999-12-30"
+"""
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: trainer
+spec:
+  containers:
+  - name: main
+    resources:
+      limits:
+        nvidia.com/gpu: 16
+"""
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: night
+spec:
+  template:
+    spec:
+      containers:
+      - name: main
+        resources:
+          limits:
+            nvidia.com/gpu: 16
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name: str, text: str) -> None:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(text, encoding="utf-8")
+
+
+def run(*policies: str, manifest: str = POD, options: tuple[str, ...] = ()) -> Result:
+    for index, text in enumerate(policies):
+        write(f"policies/{index}.yaml", text)
+    arguments = ["explain", "-", "--policies", "policies", *options]
+    return CliRunner().invoke(podgate, arguments, input=manifest)
+
+
+def as_json(*policies: str, manifest: str = POD, options: tuple[str, ...] = ()) -> Any:
+    return json.loads(run(*policies, manifest=manifest, options=(*options, "-o", "json")).stdout)
+
+
+def test_the_whole_table() -> None:
+    result = run(LIMIT, FIRST, SECOND)
+    assert result.stdout == (
+        "<stdin>:1 Pod default/trainer\n"
+        "  class:         other (nothing says what it is)\n"
+        "  communication: none (nothing says that it spans nodes)\n"
+        '  accelerators:  16 nvidia.com/gpu of nvidia, in spec.containers["main"]\n'
+        "  pools:         none that it could land in\n"
+        "  first (enforce): applies\n"
+        "    class (setPriorityClass): changes\n"
+        "      + spec.priorityClassName: high\n"
+        "  limits (enforce): applies\n"
+        "    cap (limitAcceleratorCount): refused <stdin>:10:25: 16 nvidia.com/gpu asked, at most 8 per pod\n"
+        "  second (enforce): applies\n"
+        "    class (setPriorityClass): skips: the pod keeps its own priority class high\n"
+        "      spec.priorityClassName is set by first/class\n"
+    )
+
+
+WHY: dict[str, tuple[list[str], str, list[str]]] = {
+    "a predicate": (
+        [LIMIT.replace("vendors: [nvidia]", "vendors: [amd]")],
+        "default",
+        ["  limits (enforce): does not apply", "    accelerators.vendors: nvidia is not amd"],
+    ),
+    "each of several alternatives": (
+        [FIRST.replace("    all: true", "  - workloads: [training]\n  - namespaces: [a]\n    workloads: [other]")],
+        "default",
+        [
+            "  first (enforce): does not apply",
+            "    workloads: other is not training",
+            "    namespaces: default is not a",
+        ],
+    ),
+    "exclude": (
+        [LIMIT],
+        "sandbox-1",
+        [
+            "  limits (enforce): does not apply",
+            "    exclude: namespaces: sandbox-1 is sandbox-*; workloads: other is other",
+        ],
+    ),
+    "an override that switches off": (
+        [LIMIT, OVERRIDE],
+        "vision",
+        ["  limits (disabled, by override vision): does not apply", "    mode: disabled"],
+    ),
+    "an override after another": (
+        [LIMIT, OVERRIDE],
+        "research",
+        [
+            "  limits (enforce, by override research): applies",
+            "    override vision does not decide: namespaces: research is not vision",
+            "    cap (limitAcceleratorCount): finds nothing wrong",
+        ],
+    ),
+    "no override": (
+        [LIMIT, OVERRIDE],
+        "default",
+        [
+            "  limits (enforce): applies",
+            "    override vision does not decide: namespaces: default is not vision",
+            "    override research does not decide: namespaces: default is not research",
+            "    cap (limitAcceleratorCount): refused <stdin>:10:25: 16 nvidia.com/gpu asked, at most 8 per pod",
+        ],
+    ),
+    "an exception": (
+        [LIMIT, EXCEPTION],
+        "legacy",
+        [
+            "  limits (enforce): applies",
+            "    cap (limitAcceleratorCount): skips: exception legacy lifts this rule until 2999-12-31 00:00 UTC: Migration",
+        ],
+    ),
+    "facts that are missing": (
+        [FIRST.replace("all: true", "workspaces: [vision]")],
+        "default",
+        [
+            "  first (enforce): may apply",
+            "    workspaces: not known, for no facts about the cluster were given",
+            (
+                "    class (setPriorityClass): undecided <stdin>:1:1: cannot be evaluated: "
+                "no facts about the cluster were given"
+            ),
+        ],
+    ),
+    "the operation": (
+        [FIRST.replace("all: true", "all: true\n    operations: [CREATE]").replace("setPriorityClass:\n      class: high",
+         "limitAcceleratorCount:\n      perPod:\n        max: 32")],
+        "default",
+        ["  first (enforce): applies", "    class (limitAcceleratorCount): finds nothing wrong"],
+    ),
+    "a disabled policy": (
+        [FIRST.replace("enforce", "disabled")],
+        "default",
+        ["  first (disabled): does not apply", "    mode: disabled"],
+    ),
+    "an audited setter": (
+        [FIRST.replace("enforce", "audit")],
+        "default",
+        [
+            "  first (audit): applies",
+            "    class (setPriorityClass): would change (audit)",
+            "      + spec.priorityClassName: high",
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WHY)
+def test_why(case: str) -> None:
+    policies, namespace, expected = WHY[case]
+    said = run(*policies, options=("-n", namespace)).stdout.splitlines()
+    assert said[5:] == expected
+
+
+def test_another_operation() -> None:
+    said = run(LIMIT, options=("--operation", "UPDATE")).stdout.splitlines()
+    assert said[5:] == ["  limits (enforce): does not apply", "    operations: UPDATE is not CREATE"]
+
+
+def test_a_later_policy_sees_what_an_earlier_one_set() -> None:
+    label = FIRST.replace(
+        "setPriorityClass:\n      class: high", "setFields:\n      labels:\n        lane: fast"
+    )
+    later = SECOND.replace("all: true", "objectSelector:\n      matchLabels:\n        lane: fast")
+    said = run(label, later).stdout
+    assert "second (enforce): applies\n    class (setPriorityClass): changes\n" in said
+    before = label.replace("  mode", "  order: 200\n  mode")
+    assert "second (enforce): does not apply\n    objectSelector: " in run(before, later).stdout
+
+
+def test_a_claim_is_no_pod() -> None:
+    claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name: data\n"
+    assert run(LIMIT, manifest=claim).stdout.splitlines() == [
+        "<stdin>:1 PersistentVolumeClaim default/data",
+        "  limits (enforce): does not apply",
+        "    its rules are about pods, not persistentvolumeclaims",
+    ]
+
+
+def test_the_pods_of_a_controller() -> None:
+    said = run(LIMIT, manifest=JOB).stdout.splitlines()
+    assert said[0] == "<stdin>:7 Job default/night, as made from spec.template"
+    assert said[-1] == (
+        "    cap (limitAcceleratorCount): refused <stdin>:12:29: 16 nvidia.com/gpu asked, at most 8 per pod"
+    )
+
+
+def test_exempt_pods_and_objects_without_pods() -> None:
+    daemon_set = JOB.replace("batch/v1", "apps/v1").replace("Job", "DaemonSet")
+    assert "  exempt: a DaemonSet's pod, made by its controller\n" in run(LIMIT, manifest=daemon_set).stdout
+    assert run(LIMIT, manifest="apiVersion: v1\nkind: Service\n").stdout == (
+        "1 skipped\n  of kinds that are not known to make pods (--kinds FILE describes more): 1 v1 Service\n"
+    )
+    assert run(LIMIT, manifest="apiVersion: batch/v1\nkind: Job\n").stdout == (
+        "1 skipped\n  without a pod template: 1 batch/v1 Job\n"
+    )
+
+
+def test_json() -> None:
+    found = as_json(LIMIT, FIRST, SECOND)
+    assert (found["version"], found["exitCode"], found["policies"]["count"]) == (1, 0, 3)
+    (each,) = found["objects"]
+    assert (each["kind"], each["name"], each["of"], each["line"]) == ("Pod", "trainer", "", 1)
+    assert each["workload"]["accelerators"] == {"nvidia.com/gpu": 16}
+    assert [(policy["policy"], policy["applies"]) for policy in each["policies"]] == [
+        ("first", "yes"),
+        ("limits", "yes"),
+        ("second", "yes"),
+    ]
+    first, limits, second = (policy["rules"][0] for policy in each["policies"])
+    assert [(change["path"], change["to"]) for change in first["changes"]] == [
+        ("spec.priorityClassName", "high")
+    ]
+    assert [(result["result"], result["line"]) for result in limits["results"]] == [("fail", 10)]
+    assert second["owners"] == {"spec.priorityClassName": "first/class"}
+
+
+def test_a_broken_policy_is_an_error_and_the_rest_is_explained() -> None:
+    result = run(LIMIT, FIRST.replace("class: high", "clas: high"))
+    assert result.exit_code == 2
+    assert "  limits (enforce): applies\n" in result.stdout
+    assert "did you mean class?" in result.stderr
+
+
+def test_secrets_stay_secret() -> None:
+    env = FIRST.replace("setPriorityClass:\n      class: high", "setFields:\n      env:\n        TOKEN: hush")
+    for options in ((), ("-o", "json")):
+        said = run(env, options=options).stdout
+        assert 'spec.containers["main"].env' in said.replace("\\", "")
+        assert "hush" not in said
