@@ -1,4 +1,4 @@
-"""``podgate demo``: ten workloads through a real gateway, without a cluster."""
+"""``podgate demo``: workloads through a real gateway, without a cluster."""
 
 from __future__ import annotations
 
@@ -60,10 +60,11 @@ def command(
     port: int | None,
     no_color: bool,
 ) -> None:
-    """Show what the gate does with ten workloads, without a cluster.
+    """Show what the gate does with pods, claims and controllers, without a cluster.
 
     Makes certificates in a temporary folder, starts `podgate serve` on a free port of 127.0.0.1, calls it over TLS as
-    an API server would, prints each verdict with what was changed, and cleans up.
+    an API server would, prints each verdict with what was changed, and cleans up. Beside the shipped policies it
+    has one exception of its own, which ends in five days.
     """
     from webhook.demonstration.gateway import SHIPPED, GatewayError, running_gateway  # noqa: PLC0415
 
@@ -74,7 +75,11 @@ def command(
         with (
             tempfile.TemporaryDirectory(prefix="podgate-demo-") as folder,
             running_gateway(
-                Path(folder), policies or (SHIPPED,), chosen_facts, ",".join(languages), port or 0
+                Path(folder),
+                policies or (SHIPPED, _site_policies(Path(folder))),
+                chosen_facts,
+                ",".join(languages),
+                port or 0,
             ) as gateway,
         ):
             _run(gateway, chosen_facts, colour=wants_colour(no_color=no_color))
@@ -82,6 +87,15 @@ def command(
                 _stay(gateway)
     except GatewayError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _site_policies(folder: Path) -> Path:
+    from webhook.demonstration.site_policies import write_exception  # noqa: PLC0415
+
+    site = folder / "site"
+    site.mkdir()
+    write_exception(site, datetime.now(UTC).date())
+    return site
 
 
 def _run(gateway: Gateway, facts: Sequence[Path], *, colour: bool) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from webhook.demonstration.field_record import fields_of
+from webhook.demonstration.field_record import fields_of, is_custom
 from webhook.kube.field_path import list_at, mapping_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from webhook.demonstration.workloads import Workload
 
@@ -27,7 +27,19 @@ FILE_MODE = 0o644
 TOLERATION_SECONDS = 300
 """plugin/pkg/admission/defaulttolerationseconds."""
 
+FIRST_STATUS: Mapping[str, Mapping[str, Any]] = {"PersistentVolumeClaim": {"phase": "Pending"}}
+"""What decoding fills in; pods get theirs later (pkg/registry/core/pod/strategy.go)."""
+
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "deployment": {  # pkg/apis/apps/v1/defaults.go
+        "replicas": 1,
+        "strategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
+        },
+        "revisionHistoryLimit": 10,
+        "progressDeadlineSeconds": 600,
+    },
     "spec": {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
@@ -51,8 +63,8 @@ def received(
         priority_classes: those of the cluster by name; without them every pod has priority 0.
     """
     thing = deepcopy(dict(workload.object))
-    is_pod = thing["kind"] == "Pod"
-    (_default_pod if is_pod else _default_claim)(thing["spec"])
+    if default := DEFAULTING.get(thing["kind"]):
+        default(thing["spec"])
     thing["metadata"]["managedFields"] = [
         {
             "manager": workload.sender.field_manager,
@@ -63,12 +75,12 @@ def received(
             "fieldsV1": fields_of(thing),
         }
     ]
-    if is_pod:
+    if thing["kind"] == "Pod":
         _admit_pod(thing["spec"], priority_classes)
-        thing["status"] = {}
-    else:
+    elif thing["kind"] == "PersistentVolumeClaim":
         thing["metadata"]["finalizers"] = ["kubernetes.io/pvc-protection"]
-        thing["status"] = {"phase": "Pending"}
+    if not is_custom(thing):
+        thing["status"] = dict(FIRST_STATUS.get(thing["kind"], {}))
     return thing
 
 
@@ -79,6 +91,11 @@ def _fill(target: dict[str, Any], defaults: Mapping[str, Any]) -> None:
 
 def _default_claim(spec: dict[str, Any]) -> None:
     spec.setdefault("volumeMode", "Filesystem")
+
+
+def _default_deployment(spec: dict[str, Any]) -> None:
+    _fill(spec, DEFAULTS["deployment"])
+    _default_pod(spec["template"]["spec"])
 
 
 def _default_pod(spec: dict[str, Any]) -> None:
@@ -92,6 +109,14 @@ def _default_pod(spec: dict[str, Any]) -> None:
                 volume[source].setdefault("defaultMode", FILE_MODE)
         if "hostPath" in volume:
             volume["hostPath"].setdefault("type", "")
+
+
+DEFAULTING: Mapping[str, Callable[[dict[str, Any]], None]] = {
+    "Pod": _default_pod,
+    "PersistentVolumeClaim": _default_claim,
+    "Deployment": _default_deployment,
+}
+"""By kind; custom resources have the defaults of their own schema, and PyTorchJobs none for what stands in a pod template."""
 
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

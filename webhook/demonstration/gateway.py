@@ -107,7 +107,7 @@ def running_gateway(
     """A gateway that listens; it is stopped at the end, however the end comes.
 
     Args:
-        folder: an empty one, for certificates and the log.
+        folder: for certificates and the log.
         policies: folders of policies.
         facts: folders of facts.
         languages: as `podgate serve --languages` takes them.

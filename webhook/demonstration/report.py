@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -17,7 +16,9 @@ if TYPE_CHECKING:
 
 RED, GREEN, YELLOW, CYAN, BOLD = "31", "32", "33", "36", "1"
 OWN_PREFIX = "podgate.dev/"
-CONTEXT_LINES = 2
+SHORT = 90
+"""Characters of a map or list, as Python writes it, that is shown in one line."""
+
 INDENT = "   "
 
 Paint = Callable[[str, str], str]
@@ -40,7 +41,8 @@ def render_result(number: int, result: Result, paint: Paint) -> str:
     lines = [f"{number}. {paint(result.workload.title, BOLD)}"]
     lines.append(f"{INDENT}{kind} {where}, created by {result.workload.sender.username}")
     lines.append(f"{INDENT}{paint(result.verdict, RED if result.refusals else GREEN)}")
-    lines.extend(f"{INDENT}  {line}" for line in render_diff(result.received, result.mutated, paint))
+    if not result.refusals:  # a refused object is not stored, so nothing came of its changes
+        lines.extend(f"{INDENT}  {line}" for line in render_diff(result.received, result.mutated, paint))
     for text in result.refusals:
         lines.extend(INDENT + paint(line, RED) for line in text.splitlines())
     lines.extend(f"{INDENT}{paint(f'Warning: {text}', YELLOW)}" for text in result.warnings)
@@ -61,18 +63,52 @@ def render_summary(results: Sequence[Result], seconds: float) -> str:
 
 
 def render_diff(before: Mapping[str, Any], after: Mapping[str, Any], paint: Paint) -> Iterator[str]:
-    """The changed lines of the YAML, each block under the place in which it stands."""
-    old, new = _yaml(_without_record(before)), _yaml(_without_record(after))
-    for block in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT_LINES):
-        first_change = next(start for tag, _, _, start, _ in block if tag != "equal")
-        yield paint(f"@@ {_place(new, min(first_change, len(new) - 1))}", CYAN)
-        for tag, old_start, old_end, new_start, new_end in block:
-            if tag == "equal":
-                yield from (f" {line}" for line in new[new_start:new_end])
-            else:
-                yield from (paint(f"-{line}", RED) for line in old[old_start:old_end])
-                yield from (paint(f"+{line}", GREEN) for line in new[new_start:new_end])
+    """What was taken away and what was added, as YAML, each under the place in which it stands."""
+    for place, changes in _changes("", _without_record(before), _without_record(after)):
+        yield paint(f"@@ {place.removeprefix('.') or 'the object'}", CYAN)
+        for sign, part in changes:
+            yield from (paint(f"{sign} {line}", RED if sign == "-" else GREEN) for line in _yaml(part))
     yield from _record(before, after)
+
+
+def _changes(place: str, old: Any, new: Any) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """What differs at each place; the order of a list is no difference."""
+    before, after = _parts(old), _parts(new)
+    both = [step for step in before if step in after and before[step] != after[step]]
+    deeper = [step for step in both if _are_alike(before[step], after[step])]
+    here: list[tuple[str, Any]] = []
+    for step in dict.fromkeys([*before, *after]):
+        if before.get(step) != after.get(step) and step not in deeper:
+            here.extend(
+                (sign, _alone(step, parts[step]))
+                for sign, parts in (("-", before), ("+", after))
+                if step in parts
+            )
+    if here:
+        yield place, here
+    for step in deeper:
+        yield from _changes(place + step, before[step], after[step])
+
+
+def _parts(whole: Any) -> dict[str, Any]:
+    """The values in a map or list by the step that leads to each: `.limits`, `[trainer]`; an item without a name is its own."""
+    if isinstance(whole, dict):
+        return {f".{key}": value for key, value in whole.items()}
+    return {f"[{_item(item)}]": item for item in whole}
+
+
+def _item(item: Any) -> str:
+    name = item.get("name") if isinstance(item, dict) else None
+    return str(name or _yaml(item))
+
+
+def _alone(step: str, value: Any) -> Any:
+    """A part of a map or list as one that holds nothing else."""
+    return {step[1:]: value} if step.startswith(".") else [value]
+
+
+def _are_alike(old: Any, new: Any) -> bool:
+    return isinstance(old, (dict, list)) and type(old) is type(new)
 
 
 def _record(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
@@ -94,45 +130,33 @@ def _without_record(thing: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**thing, "metadata": {**others, **({"annotations": kept} if kept else {})}}
 
 
-class _Indented(yaml.SafeDumper):
-    """YAML without anchors: two equal lists are two lists."""
+class _Compact(yaml.SafeDumper):
+    """YAML without anchors, since two equal lists are two lists, and with short maps and lists in one line."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """See `yaml.SafeDumper`."""
         del data
         return True
 
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> yaml.MappingNode:
+        """See `yaml.SafeDumper`."""
+        del flow_style
+        return super().represent_mapping(tag, mapping, flow_style=len(str(mapping)) <= SHORT)
 
-def _yaml(thing: Mapping[str, Any]) -> list[str]:
-    text: str = yaml.dump(thing, Dumper=_Indented, sort_keys=False, width=1000)
+    def represent_sequence(
+        self, tag: str, sequence: Any, flow_style: bool | None = None
+    ) -> yaml.SequenceNode:
+        """See `yaml.SafeDumper`."""
+        del flow_style
+        return super().represent_sequence(tag, sequence, flow_style=len(str(sequence)) <= SHORT)
+
+    def serialize(self, node: Any) -> None:
+        """See `yaml.SafeDumper`; the outermost map or list has lines of its own."""
+        if isinstance(node, yaml.CollectionNode):
+            node.flow_style = False
+        super().serialize(node)
+
+
+def _yaml(thing: Any) -> list[str]:
+    text: str = yaml.dump(thing, Dumper=_Compact, sort_keys=False, width=1000)
     return text.splitlines()
-
-
-def _place(lines: Sequence[str], index: int) -> str:
-    """The keys above a line, by their indentation, and the names of items: `spec.containers[trainer].resources`."""
-    keys: list[str] = []
-    depth = _depth(lines[index])
-    item = _item(lines[index])
-    for line in reversed(lines[:index]):
-        if _depth(line) < depth:
-            depth = _depth(line)
-            key = line.strip().removeprefix("- ").partition(":")[0]
-            keys.append(key if not item else f"{key}[{item}]")
-            item = _item(line)
-        elif item is None and _depth(line) == depth:
-            item = _item(line)
-    return ".".join(reversed(keys)) or "the object"
-
-
-def _item(line: str) -> str | None:
-    """The name of the item of a list that begins in a line, "" if it has none; None where no item begins."""
-    text = line.lstrip()
-    if not text.startswith("- "):
-        return None
-    return text.removeprefix("- name: ") if text.startswith("- name: ") else ""
-
-
-def _depth(line: str) -> int:
-    """The depth of a line; an item of a list stands as deep as what it is made of."""
-    indent = len(line) - len(line.lstrip())
-    return indent + 2 if line.lstrip().startswith("- ") else indent

@@ -6,12 +6,14 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
+from webhook.kube.templates import shipped_templates
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from webhook.demonstration.workloads import Workload
 
-RESOURCES = {"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims"}
+CORE_RESOURCES = {"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims"}
 NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Of generated names (kubernetes/apimachinery:pkg/util/rand), without vowels, so that no words come of it."""
 
@@ -25,8 +27,9 @@ def review(workload: Workload, thing: Mapping[str, Any], webhook: str) -> dict[s
         webhook: the webhook's name; each call has a uid of its own.
     """
     sender, metadata = workload.sender, thing["metadata"]
-    kind = {"group": "", "version": "v1", "kind": thing["kind"]}
-    resource = {"group": "", "version": "v1", "resource": RESOURCES[thing["kind"]]}
+    group, _, version = thing["apiVersion"].rpartition("/")
+    kind = {"group": group, "version": version, "kind": thing["kind"]}
+    resource = {"group": group, "version": version, "resource": _resource_of(group, thing["kind"])}
     request = {
         "uid": _uid(workload, webhook),
         "kind": kind,
@@ -64,11 +67,28 @@ def about_to_be_stored(workload: Workload, thing: Mapping[str, Any], time: str) 
     metadata = thing["metadata"]
     uid = _uid(workload, "object")
     name = metadata.get("name") or metadata["generateName"] + _suffix(uid)
+    is_core = thing["kind"] in CORE_RESOURCES
+    # The first generation of what has a spec that controllers follow; a pod's and a claim's are set later or never.
+    generation = {} if is_core else {"generation": 1}
     return {
         **thing,
-        "metadata": {**metadata, "name": name, "uid": uid, "creationTimestamp": time},
-        "status": {"phase": "Pending"},
+        "metadata": {**metadata, "name": name, "uid": uid, "creationTimestamp": time, **generation},
+        **({"status": {"phase": "Pending"}} if is_core else {}),
     }
+
+
+def _resource_of(group: str, kind: str) -> str:
+    """The resource's name in paths; of controllers as webhook/kube/templates.yaml has it, `deployments.apps`.
+
+    Raises:
+        KeyError: there is no such kind.
+    """
+    if not group:
+        return CORE_RESOURCES[kind]
+    known = shipped_templates().kind_of(group, kind)
+    if known is None:
+        raise KeyError(f"{kind} of group {group}")
+    return known.resource.removesuffix(f".{group}")
 
 
 def _uid(workload: Workload, purpose: str) -> str:
