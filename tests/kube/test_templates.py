@@ -706,7 +706,7 @@ OBJECTS: dict[str, tuple[dict[str, Any], list[Found]]] = {
         ),
         [
             Found("spec.predictor", 1, "predictor", REPLICA_SET, "inference", "none", asks=False),
-            Found("spec.predictor.workerSpec", 2, "worker", REPLICA_SET, "inference", "none"),
+            Found("spec.predictor.workerSpec", 2, "worker", REPLICA_SET, "inference", "multiNode"),
         ],
     ),
     "StormService": (
@@ -1018,11 +1018,15 @@ def test_an_indexed_job_numbers_its_pods() -> None:
     assert pod["metadata"]["annotations"] == {"batch.kubernetes.io/job-completion-index": "0"}
 
 
-def test_a_notebook_copies_its_own_labels_and_not_those_of_its_template() -> None:
+def test_a_notebook_copies_its_own_metadata_and_not_that_of_its_template() -> None:
     obj = obj_of("kubeflow.org/v1", "Notebook", {"template": template_of()})
-    obj["metadata"]["labels"] = {"owner": "alice"}
+    obj["metadata"] |= {
+        "labels": {"owner": "alice"},
+        "annotations": {"podgate.dev/skip": "gpu-limits: urgent"},
+    }
     ((template, pod),) = pods_of(obj)
     assert pod["metadata"]["labels"] == {"owner": "alice", "statefulset": "bert", "notebook-name": "bert"}
+    assert pod["metadata"]["annotations"] == {"podgate.dev/skip": "gpu-limits: urgent"}
     assert to_object_path(template, ("metadata", "labels", "owner")) == ("metadata", "labels", "owner")
 
 

@@ -732,6 +732,7 @@ def test_knows_annotations_that_classify(key: str, decides: bool) -> None:
         ("LWS_GROUP_SIZE", True),
         ("NUM_PROCESSES", True),
         ("PADDLE_NNODES", True),
+        ("RAY_NODE_COUNT", True),
         ("TF_CONFIG", True),
         ("VC_MASTER_HOSTS", True),
         ("VC_MASTER_NUM", False),

@@ -283,7 +283,8 @@ _RAY_NODE_TYPE = "ray.io/node-type"
 _RAY_HOST_INDEX = "ray.io/replica-host-index"
 _VOLCANO_TASK = "volcano.sh/task-spec"
 # PADDLE_NNODES: kubeflow/training-operator:pkg/controller.v1/paddlepaddle/envvar.go
-_NODE_COUNTS = ("LWS_GROUP_SIZE", "PET_NNODES", "PADDLE_NNODES")
+# RAY_NODE_COUNT: kserve/kserve:pkg/constants/constants.go, of a predictor with a workerSpec
+_NODE_COUNTS = ("LWS_GROUP_SIZE", "PET_NNODES", "PADDLE_NNODES", "RAY_NODE_COUNT")
 # NUM_PROCESSES is JAX's: kubeflow/training-operator:pkg/controller.v1/jax/envvar.go
 _PROCESS_COUNTS = ("WORLD_SIZE", "NUM_PROCESSES")
 _PROCESSES_PER_NODE = "PET_NPROC_PER_NODE"
