@@ -139,7 +139,7 @@ def test_the_whole_table() -> None:
         "  class:         other (nothing says what it is)\n"
         "  communication: none (nothing says that it spans nodes)\n"
         '  accelerators:  16 nvidia.com/gpu of nvidia, in spec.containers["main"]\n'
-        "  pools:         none that it could land in\n"
+        "  pools:         no AcceleratorPool that it could land in\n"
         "  first (enforce): applies\n"
         "    class (setPriorityClass): changes\n"
         "      + spec.priorityClassName: high\n"

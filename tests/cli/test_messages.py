@@ -61,6 +61,65 @@ spec:
       limits:
         nvidia.com/gpu: 16
 """
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: vision
+spec:
+  replicas: 2
+  template:
+    spec:
+      containers:
+      - name: main
+        resources:
+          limits:
+            nvidia.com/gpu: 16
+"""
+OVERRIDE = """\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicyOverride
+metadata:
+  name: vision-sixteen
+spec:
+  policies: [gpu-limits]
+  match:
+    namespaces: [vision]
+  rules:
+  - name: cap
+    limitAcceleratorCount:
+      perPod:
+        max: 16
+"""
+EXCEPTION = """\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicyException
+metadata:
+  name: legacy
+spec:
+  policies: [gpu-limits/cap]
+  match:
+    namespaces: [vision]
+  reason: Migration
+  owner: vision-platform@example.com
+  expiresAt: "2999-06-30"
+"""
+KINDS = """\
+kinds:
+- group: example.org
+  kind: Cluster
+  resource: clusters.example.org
+  pods:
+  - template: spec.template
+"""
+ACCELERATORS = """\
+vendors:
+  acme:
+    resources:
+    - names: [acme.example/npu]
+      role: device
+"""
 
 
 @dataclass(frozen=True)
@@ -90,7 +149,136 @@ def check(manifest: str, options: str = "", **more: str) -> Case:
     return Case(f"check pod.yaml --policies policies {options}".strip(), files)
 
 
+def override(text: str) -> Case:
+    return lint(POLICY, **{"policies/override.yaml": text})
+
+
+def exception(text: str) -> Case:
+    return lint(POLICY, **{"policies/exception.yaml": text})
+
+
+def explain(manifest: str, options: str = "", **more: str) -> Case:
+    files = {"policies/gpu-limits.yaml": POLICY, "pod.yaml": manifest, **more}
+    return Case(f"explain pod.yaml --policies policies {options}".strip(), files)
+
+
 CASES = {
+    "lint-override-of-no-policy": override(edited("[gpu-limits]", "[gpu-limit]", of=OVERRIDE)),
+    "lint-override-of-no-rule": override(edited("name: cap", "name: cab", of=OVERRIDE)),
+    "lint-override-of-another-type": override(
+        edited("limitAcceleratorCount", "limitOvercommit", of=OVERRIDE)
+    ),
+    "lint-override-parameter-typo": override(edited("perPod", "perPods", of=OVERRIDE)),
+    "lint-override-that-changes-nothing": override(OVERRIDE.partition("  rules:")[0]),
+    "lint-override-without-match": override(edited("  match:\n    namespaces: [vision]\n", "", of=OVERRIDE)),
+    "lint-override-in-the-shadow": lint(
+        POLICY,
+        **{
+            "policies/o.yaml": OVERRIDE,
+            "policies/p.yaml": edited("name: vision-sixteen", "name: vision-again", of=OVERRIDE),
+        },
+    ),
+    "lint-override-of-a-dropped-policy": lint(edited("perPod", "perPods"), **{"policies/o.yaml": OVERRIDE}),
+    "lint-exception-without-end": exception(edited('  expiresAt: "2999-06-30"\n', "", of=EXCEPTION)),
+    "lint-exception-without-quotes": exception(edited('"2999-06-30"', "2999-06-30", of=EXCEPTION)),
+    "lint-exception-odd-end": exception(edited("2999-06-30", "end of June", of=EXCEPTION)),
+    "lint-exception-end-without-zone": exception(edited("2999-06-30", "2999-06-30T12:00:00", of=EXCEPTION)),
+    "lint-exception-without-owner": exception(
+        edited("  owner: vision-platform@example.com\n", "", of=EXCEPTION)
+    ),
+    "lint-exception-of-no-rule": exception(edited("gpu-limits/cap", "gpu-limits/cups", of=EXCEPTION)),
+    "lint-exception-twice": lint(
+        POLICY,
+        **{
+            "policies/e.yaml": EXCEPTION,
+            "policies/f.yaml": edited("name: legacy", "name: again", of=EXCEPTION),
+        },
+    ),
+    "lint-exception-that-ended": exception(edited("2999-06-30", "2021-06-30", of=EXCEPTION)),
+    "lint-opt-out-typo": lint(edited("  mode: enforce", "  optOut: allow")),
+    "lint-templates-unknown-kind": lint(
+        edited("  match:", "  templates:\n    mutate: [pytorchjobs]\n  match:", of=SETTER)
+    ),
+    "lint-templates-typo": lint(edited("  match:", "  templates:\n    check: off\n  match:")),
+    "lint-two-setters-of-one-field": lint(
+        SETTER,
+        **{"policies/b.yaml": edited("ai-train-high", "ai-train-low", of=SETTER).replace("training-p", "p")},
+    ),
+    "lint-never-acts": lint(edited("accelerators:\n      vendors: [nvidia]", "accelerators: none")),
+    "lint-excluded-by-itself": lint(
+        edited("  rules:", "  exclude:\n  - accelerators:\n      vendors: [nvidia]\n  rules:")
+    ),
+    "lint-misspelt-resource": lint(edited("vendors: [nvidia]", "resourceNames: [nvidia.com/gup]")),
+    "lint-misspelt-rdma": lint(
+        edited(
+            "setPriorityClass:\n      class: ai-train-high",
+            "requestRDMA:\n      resourceNames: [rdma/bi]",
+            of=SETTER,
+        )
+    ),
+    "lint-strict": Case(
+        "lint policies --strict",
+        {"policies/a.yaml": edited("accelerators:\n      vendors: [nvidia]", "accelerators: none")},
+    ),
+    "lint-kinds-typo": Case(
+        "lint policies --kinds kinds.yaml",
+        {"policies/a.yaml": POLICY, "kinds.yaml": edited("template:", "templates:", of=KINDS)},
+    ),
+    "lint-kinds-bad-path": Case(
+        "lint policies --kinds kinds.yaml",
+        {"policies/a.yaml": POLICY, "kinds.yaml": edited("spec.template", "spec..template", of=KINDS)},
+    ),
+    "lint-accelerators-typo": Case(
+        "lint policies --accelerators acme.yaml",
+        {"policies/a.yaml": POLICY, "acme.yaml": edited("role: device", "role: gpu", of=ACCELERATORS)},
+    ),
+    "lint-accelerators-of-another-shape": Case(
+        "lint policies --accelerators acme.yaml", {"policies/a.yaml": POLICY, "acme.yaml": KINDS}
+    ),
+    "check-kinds-missing-file": check(POD, "--kinds kinds.yaml"),
+    "check-kinds-empty-file": check(POD, "--kinds kinds.yaml", **{"kinds.yaml": "# none yet\n"}),
+    "check-own-kind": check(
+        edited("apps/v1\nkind: Deployment", "example.org/v1\nkind: Cluster", of=DEPLOYMENT),
+        "--kinds kinds.yaml",
+        **{"kinds.yaml": KINDS},
+    ),
+    "check-template-refused": check(DEPLOYMENT),
+    "check-template-only-warned": check(
+        DEPLOYMENT,
+        **{"policies/gpu-limits.yaml": edited("  match:", "  templates:\n    check: warn\n  match:")},
+    ),
+    "check-template-bad-quantity": check(edited("16", "sixteen", of=DEPLOYMENT)),
+    "check-template-that-will-be-changed": check(
+        edited("16", "8", of=DEPLOYMENT),
+        **{"policies/b.yaml": edited("workloads: [training]\n", "all: true\n  mode: enforce\n", of=SETTER)},
+    ),
+    "check-daemon-set": check(edited("Deployment", "DaemonSet", of=DEPLOYMENT)),
+    "check-pods-from-elsewhere": check(
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\n---\napiVersion: v1\nkind: Service\n"
+        "---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: v1\nkind: Service\n"
+    ),
+    "check-excepted": check(POD, **{"policies/exception.yaml": EXCEPTION}),
+    "check-exception-that-ended": check(
+        POD, **{"policies/exception.yaml": edited("2999-06-30", "2021-06-30", of=EXCEPTION)}
+    ),
+    "check-opted-out": check(
+        edited(
+            "metadata:", 'metadata:\n  annotations:\n    podgate.dev/skip: "gpu-limits: own nodes"', of=POD
+        ),
+        **{"policies/gpu-limits.yaml": edited("  mode: enforce", "  mode: enforce\n  optOut: allowed")},
+    ),
+    "check-overridden": check(POD, **{"policies/override.yaml": OVERRIDE}),
+    "explain-refused": explain(POD),
+    "explain-no-match": explain(edited("nvidia.com", "amd.com", of=POD)),
+    "explain-overridden": explain(POD, **{"policies/override.yaml": OVERRIDE}),
+    "explain-lacks-facts": explain(
+        POD, **{"policies/b.yaml": edited("workloads: [training]", "workspaces: [research]", of=SETTER)}
+    ),
+    "explain-missing-file": Case("explain pods.yaml --policies policies", {"policies/a.yaml": POLICY}),
+    "explain-no-policies": Case("explain pod.yaml", {"pod.yaml": POD}),
+    "explain-unknown-option": explain(POD, "--fail-on any"),
+    "schema-unknown-kind": Case("schema podpolicy"),
+    "schema-strange-kind": Case("schema Deployment"),
     "lint-rule-type-typo": lint(edited("limitAcceleratorCount", "limitAcceleratorsCount")),
     "lint-parameter-typo": lint(edited("perPod", "perPods")),
     "lint-nested-parameter-typo": lint(edited("max: 8", "maximum: 8")),

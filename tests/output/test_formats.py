@@ -174,7 +174,7 @@ def test_a_lifted_rule_takes_one_line_for_each_reason() -> None:
         replace(
             passed, rule="c/cap", lifted="excepted by brief until 2026-12-07 00:00 UTC", lifted_soon_over=True
         ),
-        replace(passed, rule="d/cap", lifted="opted out: own nodes"),
+        replace(passed, rule="d/cap", lifted="opted out (own nodes)"),
     )
     lines = render_table(
         replace(RESULT, objects=(replace(REFUSED, results=results, changes=()),))
@@ -182,7 +182,7 @@ def test_a_lifted_rule_takes_one_line_for_each_reason() -> None:
     assert lines[1:4] == [
         "  excepted by legacy until 2027-07-01 00:00 UTC: rdma/ask, b/cap",
         "  excepted by brief until 2026-12-07 00:00 UTC, which is soon: c/cap",
-        "  opted out: own nodes: d/cap",
+        "  opted out (own nodes): d/cap",
     ]
 
 

@@ -299,7 +299,7 @@ def test_an_opt_out() -> None:
         "name: trainer", 'name: trainer\n    annotations:\n      podgate.dev/skip: "enforce-limit: own nodes"'
     )
     (found,) = check(limit("enforce", "all: true\n  optOut: allowed"), manifest=manifest).objects
-    assert [result.lifted for result in found.results] == ["opted out: own nodes"]
+    assert [result.lifted for result in found.results] == ["opted out (own nodes)"]
 
 
 ERROR = Problem("a.yaml", None, "broken")

@@ -46,7 +46,7 @@ def test_a_fault_has_its_place_and_takes_no_other_file_down() -> None:
     found = site_data([("bad.yaml", bad), ("k.yaml", KINDS)], [])
     assert [line.partition("\n")[0] for line in said(found)] == [
         "bad.yaml:6:5: kinds[0].pods[0].template is missing (add template: …)",
-        "bad.yaml:6:14: unknown key 'templat' in kinds[0].pods[0] (did you mean template?)",
+        "bad.yaml:6:5: unknown key 'templat' in kinds[0].pods[0] (did you mean template?)",
     ]
     assert found.templates.kind_of("example.org", "Cluster")
 
@@ -63,7 +63,7 @@ def test_files_of_another_shape() -> None:
     assert [line.partition("\n")[0] for line in said(found)] == [
         "k.yaml:1:1: the document: expected a map, found a list",
         "empty.yaml: the file is empty",
-        "a.yaml:1:8: kinds: unknown key, expected one of vendors, rdmaResources",
+        "a.yaml:1:1: kinds: unknown key, expected one of vendors, rdmaResources",
     ]
 
 

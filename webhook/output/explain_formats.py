@@ -122,7 +122,7 @@ def _traits(traits: Traits) -> Iterator[str]:
     holders = f", in {', '.join(traits.holders)}" if traits.holders else ""
     yield f"  accelerators:  {', '.join(asked) or 'none'}{vendors}{more}{holders}"
     if asked:
-        yield f"  pools:         {', '.join(traits.pools) or 'none that it could land in'}"
+        yield f"  pools:         {', '.join(traits.pools) or 'no AcceleratorPool that it could land in'}"
 
 
 def _policy(policy: PolicyExplained, paint: Paint) -> Iterator[str]:

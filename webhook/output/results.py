@@ -290,7 +290,7 @@ def rule_result(
 
 def _lifted(finding: Finding) -> str:
     if finding.text == "opted out":
-        return f"opted out: {finding.args['reason']}"
+        return f"opted out ({finding.args['reason']})"
     if finding.text in EXCEPTED_TEXTS:
         return f"excepted by {finding.args['name']} until {finding.args['until']}"
     return ""

@@ -75,6 +75,6 @@ def _catalogue(document: Document, problems: list[Problem]) -> list[Catalogue]:
 
 
 def _problem(document: Document, fault: CatalogueProblem | TemplateProblem, hint: str) -> Problem:
-    is_of_the_whole = len(fault.path) <= 1
     message = plain(str(fault), LONGEST_MESSAGE)
-    return Problem(document.source, document.locate(fault.path), message, hint if is_of_the_whole else "")
+    place = document.locate(fault.path, key="unknown key" in message)
+    return Problem(document.source, place, message, hint if len(fault.path) <= 1 else "")

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from webhook.documents import Document, Path, Problem, read_documents
 from webhook.documents.schema import Schema
 from webhook.policy.schema import Clauses, MatchClause
@@ -29,17 +31,21 @@ class Sources:
         """
         documents: dict[tuple[str, str], Document] = {}
         for source, data in sorted(files):
-            for document in read_documents(data, source, strict=True).documents:
-                key = _key(document.value)
-                if key:
-                    documents.setdefault(key, document)
+            reading = read_documents(data, source, strict=True)
+            if all(problem.is_warning for problem in reading.problems):
+                for document in reading.documents:
+                    key = _key(document.value)
+                    if key:
+                        documents.setdefault(key, document)
         return cls(documents)
 
     def excludes(self, policy: str) -> tuple[MatchClause, ...]:
-        """The alternatives of a policy's `exclude`, as it is written."""
+        """The alternatives of a policy's `exclude`, as it is written; none where they cannot be read."""
         spec = self.documents["PodPolicy", policy].value["spec"]
-        written = {key: value for key, value in spec.items() if key == "exclude"}
-        return _Excluding.model_validate(written).exclude or ()
+        try:
+            return _Excluding.model_validate({k: v for k, v in spec.items() if k == "exclude"}).exclude or ()
+        except ValidationError:
+            return ()
 
     def clause(self, policy: str, key: str, index: int) -> Path:
         """The path of an alternative of `match` or `exclude`: a single one may be written without a list."""
@@ -71,5 +77,7 @@ class Sources:
 def _key(value: Any) -> tuple[str, str] | None:
     kind = value.get("kind") if isinstance(value, dict) else None
     metadata = value.get("metadata") if isinstance(value, dict) else None
-    name = metadata.get("name") if isinstance(metadata, dict) else None
+    name = (
+        metadata.get("name") if isinstance(metadata, dict) and isinstance(value.get("spec"), dict) else None
+    )
     return (kind, name) if isinstance(kind, str) and isinstance(name, str) else None
