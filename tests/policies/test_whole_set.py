@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from tests.policies.case_files import (
     SHIPPED,
@@ -19,6 +20,7 @@ from tests.policies.case_files import (
     policy_set_of,
     without_record,
 )
+from webhook.cli.lint import command
 from webhook.engine import Gate, mutate, review
 from webhook.policy import PolicySet, load_policy_set
 
@@ -39,6 +41,11 @@ def gate_for(case: Case, policies: PolicySet) -> Gate:
 def test_they_load_without_error_or_warning() -> None:
     for folders in SETS.values():
         assert load_policy_set(policy_files(*folders)).problems == ()
+
+
+def test_lint_has_nothing_to_say() -> None:
+    done = CliRunner().invoke(command, [str(SHIPPED), "--strict"])
+    assert (done.exit_code, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", SETS)
