@@ -5,7 +5,8 @@
     version: 1
     exitCode: what the command exits with
     policies: {count, hash}
-    summary: {objects, passed, refused, warned, audited, undecided, unmatched, exempt, wouldBeChanged, skipped, errors, warnings};
+    summary: {objects, passed, refused, warned, audited, undecided, unmatched, exempt, wouldBeChanged,
+      laterChanged (objects whose pods or claims would be), skipped, errors, warnings};
       an object that is refused by one rule and warned of by another counts in both
     objects: list of
       file, line, column, origin (the chart's template, "" if none), apiVersion, kind, namespace, name
@@ -106,6 +107,7 @@ def _summary(result: CheckResult) -> dict[str, int]:
         "objects": len(result.objects),
         **{verdict.value: result.count(verdict) for verdict in Verdict},
         "wouldBeChanged": sum(each.would_be_changed for each in result.objects),
+        "laterChanged": sum(bool(each.later) for each in result.objects),
         "skipped": len(result.skipped),
         "errors": errors,
         "warnings": len(result.problems) - errors,

@@ -186,6 +186,9 @@ def _summary(result: CheckResult) -> Iterator[str]:
     audited = sum(bool(each.changes) and not each.would_be_changed for each in result.objects)
     more = f", {audited} more if all policies were enforced" if audited else ""
     yield f"{changed} would be changed{more}"
+    later = sum(bool(each.later) for each in result.objects)
+    if later:
+        yield f"the pods or claims of {_counted(later, 'object')} would be changed"
     yield from skipped_lines(result.skipped) or ("0 skipped",)
 
 
