@@ -45,10 +45,31 @@ spec:
         max: LIMIT
 """
 
+RDMA_POLICY = """\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicy
+metadata:
+  name: rdma
+spec:
+  title:
+    en: RDMA for all
+  severity: low
+  mode: enforce
+  match:
+    accelerators: {}
+  rules:
+  - name: devices
+    requestRDMA:
+      resourceNames: [rdma/hca]
+      per: container
+      count: 1
+      capabilities: [IPC_LOCK]
+"""
 
-def review(gpus: int) -> bytes:
+
+def review(gpus: int, resource: str = "nvidia.com/gpu") -> bytes:
     """A pod that asks for so many GPUs, as the API server sends it."""
-    limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+    limits = {resource: str(gpus)} if gpus else {}
     container = {"name": "trainer", "image": "x", "resources": {"limits": limits, "requests": limits}}
     pod = {
         "apiVersion": "v1",
@@ -160,6 +181,39 @@ def test_a_missing_policy_folder(folder: Path) -> None:
     assert refused(*arguments(folder)) == f"Error: {folder}/policies: No such file or directory"
 
 
+@pytest.mark.parametrize(
+    ("option", "text", "said"),
+    [
+        pytest.param(
+            "--accelerators",
+            "vendors:\n  acme:\n    resources:\n    - names: [acme.com/npu]\n      role: devise\n",
+            ":5:13: vendors.acme.resources[0].role: expected one of device, memory, cores, other, found 'devise'",
+            id="a role that is none",
+        ),
+        pytest.param(
+            "--kinds",
+            "kinds:\n- group: acme.com\n  kind: Train\n  pods: []\n",
+            ":2:3: kinds[0].resource is missing",
+            id="a kind without its resource",
+        ),
+        pytest.param("--accelerators", "", ": the file is empty", id="an empty file"),
+        pytest.param("--kinds", "kinds: [", ":1:", id="no YAML"),
+    ],
+)
+def test_faults_in_a_sites_own_data(option: str, text: str, said: str, folder: Path) -> None:
+    file = folder / "own.yaml"
+    file.write_text(text)
+    result = CliRunner().invoke(command, arguments(folder, option, str(file)))
+    assert result.exit_code == 2
+    assert f"Error: {file}{said}" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_missing_file_of_a_sites_own_data(folder: Path) -> None:
+    given = arguments(folder, "--kinds", str(folder / "none.yaml"))
+    assert refused(*given) == f"Error: {folder}/none.yaml: No such file or directory"
+
+
 @pytest.mark.parametrize("languages", ["", "de", "en,de", ","])
 def test_languages_it_does_not_speak(languages: str, folder: Path) -> None:
     assert refused(*arguments(folder, "--languages", languages)).startswith(
@@ -240,6 +294,90 @@ def test_policies_change_under_load_with_the_real_core(folder: Path, serve: Call
     client.close()
 
 
+ACCELERATOR = """\
+vendors:
+  acme:
+    resources:
+    - names: [acme.com/npu]
+      role: device
+"""
+
+
+def test_a_sites_accelerators_are_followed_and_an_error_keeps_the_old(
+    folder: Path, serve: Callable[..., Running]
+) -> None:
+    """Sixteen of a device are too many as soon as it is known for one, and stay so while the file is broken."""
+    policies, own = folder / "policies", folder / "own.yaml"
+    (policies / "a.yaml").write_text(POLICY.replace("NAME", "cap").replace("LIMIT", "8"))
+    own.write_text(ACCELERATOR.replace("npu", "other"))
+    gateway = serve("--accelerators", str(own), policies=policies)
+
+    def allowed() -> bool:
+        answer = gateway.post(review(16, "acme.com/npu"), "/validate")[1]["response"]
+        return bool(answer["allowed"])
+
+    def fault() -> str:
+        return str(json.loads(gateway.get("/readyz")[1])["fault"])
+
+    assert allowed()
+    own.write_text(ACCELERATOR)
+    eventually(lambda: not allowed(), 10)
+    own.write_text(ACCELERATOR.replace("names", "name"))
+    eventually(fault, 10)
+    assert fault().startswith(f"{own}:4:7: vendors.acme.resources[0]")
+    assert not allowed()
+
+
+def test_a_sites_kinds_are_known(folder: Path, serve: Callable[..., Running]) -> None:
+    policies, own = folder / "policies", folder / "own.yaml"
+    (policies / "a.yaml").write_text(
+        POLICY.replace("NAME", "cap").replace("LIMIT", "8").replace("has(object.metadata.name)", "true")
+    )
+    own.write_text(
+        "kinds:\n- group: acme.com\n  kind: Train\n  resource: trains.acme.com\n  pods:\n  - template: spec.wagon\n"
+    )
+    body = json.loads(review(gpus=16))
+    request = body["request"]
+    request["kind"] = {"group": "acme.com", "version": "v1", "kind": "Train"}
+    request["resource"] = {"group": "acme.com", "version": "v1", "resource": "trains"}
+    wagon = {"spec": request["object"]["spec"], "metadata": {"name": "w"}}
+    request["object"] = {
+        "apiVersion": "acme.com/v1",
+        "kind": "Train",
+        "metadata": {"name": "p"},
+        "spec": {"wagon": wagon},
+    }
+    answer = serve("--kinds", str(own), policies=policies).post(orjson.dumps(body), "/validate")[1][
+        "response"
+    ]
+    assert answer["allowed"] is False
+    [cause] = answer["status"]["details"]["causes"]
+    assert cause["field"] == 'spec.wagon.spec.containers["trainer"].resources.limits["nvidia.com/gpu"]'
+
+
+@pytest.mark.parametrize(
+    ("options", "capabilities"),
+    [
+        pytest.param((), None, id="not said"),
+        pytest.param(("--pod-security-default", "restricted"), None, id="restricted"),
+        pytest.param(("--pod-security-default", "privileged"), ["IPC_LOCK"], id="privileged"),
+    ],
+)
+def test_the_pod_security_level_of_namespaces_without_a_label(
+    options: tuple[str, ...], capabilities: list[str] | None, folder: Path, serve: Callable[..., Running]
+) -> None:
+    """Whether a pod with RDMA may lock memory."""
+    (folder / "policies" / "a.yaml").write_text(RDMA_POLICY)
+    (folder / "facts").mkdir()
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
+    (folder / "facts" / "a.yaml").write_bytes(orjson.dumps(namespace))
+    gateway = serve("--facts", str(folder / "facts"), *options, policies=folder / "policies")
+    answer = gateway.post(review(gpus=1))[1]["response"]
+    patch = {each["path"]: each["value"] for each in json.loads(base64.b64decode(answer["patch"]))}
+    security = patch.get("/spec/containers/0/securityContext")
+    assert (security and security["capabilities"]["add"]) == capabilities
+
+
 def test_workers_share_the_load_and_stop_together(serve: Callable[..., Running]) -> None:
     gateway = serve("--workers", "2", "--log-level", "warning")
     for _ in range(10):
@@ -259,8 +397,11 @@ def test_it_writes_nothing_but_to_memory(serve: Callable[..., Running]) -> None:
     worker = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]
     written: list[Any] = []
     for descriptor in Path(f"/proc/{worker}/fd").iterdir():
-        target = str(descriptor.readlink())
-        flags = int(Path(f"/proc/{worker}/fdinfo/{descriptor.name}").read_text().split()[3], 8)
+        try:
+            target = str(descriptor.readlink())
+            flags = int(Path(f"/proc/{worker}/fdinfo/{descriptor.name}").read_text().split()[3], 8)
+        except FileNotFoundError:
+            continue  # a folder that it looked at just then
         if target.startswith("/") and flags & (os.O_WRONLY | os.O_RDWR):
             written.append(target)
     assert [t for t in written if not t.startswith(("/dev/", str(gateway.folder / "log")))] == []

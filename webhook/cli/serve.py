@@ -10,19 +10,19 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 import certs
 from webhook.cli.folders import fingerprint, read_folders
 from webhook.cli.inputs import SUFFIXES, read_inputs
+from webhook.cli.site import accelerators_option, kinds_option, read_site
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from webhook.documents import Problem
     from webhook.facts import Facts
+    from webhook.review_tools.site_data import SiteData
     from webhook.rules.base import Mode
     from webhook.server.state import Content, ServerState
 
@@ -38,6 +38,13 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option(
     "--facts", multiple=True, type=_FILE, metavar="DIR", help="What the cluster has, as files; repeatable."
+)
+@kinds_option
+@accelerators_option
+@click.option(
+    "--pod-security-default",
+    type=click.Choice(["privileged", "baseline", "restricted"]),
+    help="The Pod Security level of namespaces without a label.",
 )
 @click.option("--cert", required=True, type=_FILE, metavar="FILE", help="The serving certificate, PEM.")
 @click.option("--key", required=True, type=_FILE, metavar="FILE", help="Its key, PEM.")
@@ -55,6 +62,9 @@ _FILE = click.Path(path_type=Path)
 def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     policies: tuple[Path, ...],
     facts: tuple[Path, ...],
+    kinds: tuple[Path, ...],
+    accelerators: tuple[Path, ...],
+    pod_security_default: str | None,
     cert: Path,
     key: Path,
     bind: str,
@@ -65,12 +75,13 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
 ) -> None:
     """Answer the API server's admission reviews.
 
-    Policies and the certificate are followed: a change is in force within seconds, without a restart; whatever
-    is wrong with it is said in the log and in /readyz, and the old stays in force.
+    All these files and the certificate are followed: a change is in force within seconds, without a restart;
+    whatever is wrong with it is said in the log and in /readyz, and the old stays in force.
     """
     address = _address(bind)
     _check_pair(cert, key)
-    state = _load(policies, facts, mode, _languages(languages))
+    files = _Files(policies, facts, kinds, accelerators, pod_security_default)
+    state = _load(files, mode, _languages(languages))
     listener = _listen(*address)
     metrics_dir = _share_metrics() if workers > 1 else None
 
@@ -142,14 +153,33 @@ def _share_metrics() -> str:
     return folder
 
 
-def _load(
-    policies: Sequence[Path], facts: Sequence[Path], mode: str | None, languages: tuple[str, ...]
-) -> ServerState:
+class _Files(NamedTuple):
+    """Where everything that is served stands."""
+
+    policies: tuple[Path, ...]
+    facts: tuple[Path, ...]
+    kinds: tuple[Path, ...]
+    accelerators: tuple[Path, ...]
+    pod_security_default: str | None
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All files and folders."""
+        return (*self.policies, *self.facts, *self.kinds, *self.accelerators)
+
+
+class SiteDataError(click.ClickException):
+    """The files of `--kinds` or `--accelerators` have faults: without them, policies would mean something else."""
+
+    exit_code = 2
+
+
+def _load(files: _Files, mode: str | None, languages: tuple[str, ...]) -> ServerState:
     from webhook.rules.base import Mode  # noqa: PLC0415
     from webhook.server.state import ServerState, Sources  # noqa: PLC0415
 
-    read = partial(_read, policies, facts, Mode(mode) if mode else Mode.ENFORCE)
-    state = ServerState(Sources(read, partial(fingerprint, (*policies, *facts), SUFFIXES)), languages)
+    read = partial(_read, files, Mode(mode) if mode else Mode.ENFORCE)
+    state = ServerState(Sources(read, partial(fingerprint, files.paths, SUFFIXES)), languages)
     for problem in state.content.problems:
         click.echo(f"{'warning: ' if problem.is_warning else ''}{problem}", err=True)
     if not state.ready:
@@ -157,30 +187,39 @@ def _load(
     return state
 
 
-def _read(policies: Sequence[Path], facts: Sequence[Path], ceiling: Mode) -> Content:
-    """Read policies and facts anew."""
+def _read(files: _Files, ceiling: Mode) -> Content:
+    """Read everything anew."""
     from webhook.policy import load_policy_set  # noqa: PLC0415
     from webhook.server.state import Content  # noqa: PLC0415
 
-    loaded = load_policy_set(read_folders(policies), mode_ceiling=ceiling)
-    known, problems = _read_facts(facts)
-    return Content(loaded.policy_set, known, (*loaded.problems, *problems))
+    site = _read_site(files)
+    loaded = load_policy_set(
+        read_folders(files.policies),
+        mode_ceiling=ceiling,
+        catalogue=site.catalogue,
+        templates=site.templates,
+    )
+    known, problems = _read_facts(files)
+    return Content(loaded.policy_set, known, (*site.problems, *loaded.problems, *problems))
 
 
-def _read_facts(paths: Sequence[Path]) -> tuple[Facts, tuple[Problem, ...]]:
+def _read_site(files: _Files) -> SiteData:
+    site = read_site(files.kinds, files.accelerators)
+    errors = [str(problem) for problem in site.problems if not problem.is_warning]
+    if errors:
+        raise SiteDataError("\n".join(errors))
+    return site
+
+
+def _read_facts(files: _Files) -> tuple[Facts, tuple[Problem, ...]]:
     from webhook.documents import read_documents  # noqa: PLC0415
-    from webhook.facts import Facts  # noqa: PLC0415
+    from webhook.review_tools.manifests import facts_in  # noqa: PLC0415
 
-    inputs = read_inputs(map(str, paths))
+    inputs = read_inputs(map(str, files.facts))
     readings = [read_documents(data, source, strict=False) for source, data in inputs.files]
-    objects = [
-        document.value
-        for reading in readings
-        for document in reading.documents
-        if isinstance(document.value, dict)
-    ]
+    documents = (document for reading in readings for document in reading.documents)
     problems = (problem for reading in readings for problem in reading.problems)
-    return Facts.from_objects(objects), (*inputs.problems, *problems)
+    return facts_in(documents, files.pod_security_default), (*inputs.problems, *problems)
 
 
 def _listen(host: str, port: int) -> socket.socket:
