@@ -27,7 +27,11 @@ objects in policies/prerequisites/ are the facts.
 Every policy needs a case about which it does something, and one, as near as can be, about which it does nothing.
 """
 
+import re
+from dataclasses import fields
+
 import pytest
+import yaml
 
 from tests.policies.case_files import (
     CASES,
@@ -81,3 +85,12 @@ def test_every_rule_of_a_policy_has_a_case_that_hits(policy: str) -> None:
         if result in ("pass", "fail")
     }
     assert {rule.name for rule in rules} <= hit
+
+
+def test_the_page_beside_the_policies_shows_a_case_as_it_is_written() -> None:
+    text = (SHIPPED / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (case,) = (Case(policy="training-priority", **each) for each in yaml.safe_load(shown)["cases"])
+    assert differences(case, policy_set_of(files_of(case))) == []
+    documented = set(re.findall(r"`(\w+)`", text)) | set(yaml.safe_load(shown)["cases"][0])
+    assert {each.name for each in fields(Case)} - {"policy", "mode"} <= documented
