@@ -478,5 +478,5 @@ def wish(draft: Draft, kind: str, path: Path, value: Any, others: list[tuple[Dra
             draft.append(path, value, rule, lambda item: exact(item) == exact(value), str(value))
         case "remove":
             draft.remove(path, rule)
-        case _:
+        case _ if value is not None:  # no rule wants a null
             draft.set(path, value, rule, ALWAYS if kind == "always" else FILL)
