@@ -324,3 +324,61 @@ def test_secrets_stay_secret() -> None:
         said = run(env, options=options).stdout
         assert 'spec.containers["main"].env' in said.replace("\\", "")
         assert "hush" not in said
+
+
+def test_the_claims_of_a_controller() -> None:
+    storage = FIRST.replace(
+        "setPriorityClass:\n      class: high", "setStorageClass:\n      default: ceph-block"
+    )
+    manifest = (
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: db\nspec:\n  volumeClaimTemplates:\n"
+        "  - metadata:\n      name: data\n    spec:\n      accessModes: [ReadWriteOnce]\n"
+    )
+    assert run(storage, manifest=manifest).stdout == (
+        "<stdin>:7 StatefulSet default/db, as made from spec.volumeClaimTemplates[0]\n"
+        "  first (enforce): applies\n"
+        "    class (setStorageClass): changes\n"
+        "      + spec.storageClassName: ceph-block\n"
+    )
+    kept = manifest + "      storageClassName: local\n"
+    assert (
+        "    class (setStorageClass): skips: storage class local was chosen and stays\n"
+        in run(storage, manifest=kept).stdout
+    )
+
+
+def test_an_exclude_for_another_operation_excuses_nothing() -> None:
+    excluded = LIMIT.replace(
+        "  - namespaces: [elsewhere]", "  - namespaces: [default]\n    operations: [UPDATE]"
+    ).replace("      vendors: [nvidia]", "      vendors: [nvidia]\n    operations: [CREATE, UPDATE]")
+    assert "limits (enforce): applies" in run(excluded).stdout
+    assert (
+        "    exclude: namespaces: default is default\n"
+        in run(excluded, options=("--operation", "UPDATE")).stdout
+    )
+
+
+def test_the_rules_about_the_controller_itself() -> None:
+    expression = FIRST.replace(
+        "setPriorityClass:\n      class: high",
+        "expression:\n      resources: [jobs.batch]\n      validations:\n      - expression: object.spec.suspend",
+    )
+    said = run(expression, LIMIT, manifest=JOB).stdout.splitlines()
+    assert said[0] == "<stdin>:1 Job default/night"
+    assert "    its rules are about pods, not jobs.batch" in said
+    assert "<stdin>:7 Job default/night, as made from spec.template" in said
+
+
+def test_an_audited_check_sees_what_audited_setters_would_set() -> None:
+    label = FIRST.replace(
+        "setPriorityClass:\n      class: high", "setFields:\n      labels:\n        lane: fast"
+    )
+    check = LIMIT.replace(
+        "accelerators:\n      vendors: [nvidia]", "objectSelector:\n      matchLabels:\n        lane: fast"
+    )
+    audited = [text.replace("mode: enforce", "mode: audit") for text in (label, check)]
+    assert (
+        "  limits (audit): applies\n    cap (limitAcceleratorCount): audited <stdin>:10:25: "
+        in run(*audited).stdout
+    )
+    assert "  limits (enforce): does not apply\n" in run(audited[0], check).stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,3 +106,13 @@ def test_a_denial_is_shown_as_one() -> None:
         r.rule for p in each.policies for rule in p.rules for r in rule.results if r.action is Action.DENY
     }
     assert "gpu-limits/cap" in denied
+
+
+def test_a_review_without_time_says_so() -> None:
+    explainer = Explainer(replace(GATE, expired=lambda: True), {})
+    found = next(found for found in MANIFESTS.values() if found.value["kind"] == "Pod")
+    request = request_for(found.value, Caller(), POLICIES.templates)
+    assert request is not None
+    (each,) = explainer.explain(request, Placed(found.document, found.base, ("en",)))
+    reasons = {reason for policy in each.policies if policy.applies == "unknown" for reason in policy.reasons}
+    assert "not known: the time that the API server gives to a review ran out" in reasons

@@ -507,3 +507,14 @@ def test_shipped_policies_speak_both_languages(file: Path) -> None:
 def test_nothing_is_to_be_said_of_the_shipped_policies() -> None:
     files = [(str(file), file.read_bytes()) for file in SHIPPED]
     assert lint(files, load_policy_set(files).policy_set, NOW) == ()
+
+
+def test_pools_that_are_required_by_two_rules() -> None:
+    one = policy("p", ALL, {"setNodeAffinity": {"pools": ["a"]}})
+    other = policy(
+        "q",
+        ALL,
+        {"setNodeAffinity": {"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["b"]}]}},
+    )
+    assert len(warnings(one, other, pool("nvidia.com/gpu"))) == 1
+    assert warnings(one, other.replace("- b", "- a"), pool("nvidia.com/gpu")) == []

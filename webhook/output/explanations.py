@@ -190,13 +190,15 @@ class Explainer:
     ) -> Iterator[PolicyExplained]:
         request = thing.request
         lanes = Lanes.of(self._gate.receive(request))
+        audited = View(Subject(final.received, Draft(outcome.audited or final.subject.object)))
         seen: list[tuple[CompiledPolicy, Resolved | None, tuple[str, ...], View]] = []
         for policy, alone in self._alone:
             candidate = _candidate(alone, request)
-            view = lanes.real if candidate and candidate.mutating else final
+            is_setter = candidate is not None and bool(candidate.mutating)
+            view = lanes.real if is_setter else final
             found = resolve(candidate, view) if candidate else None
-            if found and not found.enforces and candidate and candidate.mutating:
-                view = lanes.audited
+            if candidate and found and not found.enforces:
+                view = lanes.audited if is_setter else audited
                 found = resolve(candidate, view)
             seen.append((policy, found, tuple(self._reasons(policy, candidate, found, view)), view))
             if request.operation == "CREATE":
