@@ -198,8 +198,10 @@ class Explainer:
             view = lanes.real if is_setter else final
             found = resolve(candidate, view) if candidate else None
             if candidate and found and not found.enforces:
-                view = lanes.audited if is_setter else audited
-                found = resolve(candidate, view)
+                other = lanes.audited if is_setter else audited
+                lower = resolve(candidate, other)
+                if not lower.enforces:  # what only an audited change would bring into force is not in force
+                    view, found = other, lower
             seen.append((policy, found, tuple(self._reasons(policy, candidate, found, view)), view))
             if request.operation == "CREATE":
                 run_mutations(alone, lanes)
