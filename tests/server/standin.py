@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,9 @@ from webhook.cli.folders import fingerprint, read_folders
 from webhook.documents import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
     from flask import Flask
 
     from webhook.admission import Answer
@@ -28,8 +31,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class ExceptionUntil:
+    name: str
+    expires_at: datetime
+    owner: str = "owner"
+
+
+@dataclass(frozen=True)
 class NamedPolicy:
     name: str
+    exceptions: tuple[ExceptionUntil, ...] = ()
     mode: str = "enforce"
 
 
@@ -38,6 +49,7 @@ class FilePolicies:
     """The contents of all files, as one thing."""
 
     contents: tuple[str, ...]
+    exceptions: Mapping[str, tuple[ExceptionUntil, ...]] = field(default_factory=dict)
 
     @property
     def hash(self) -> str:
@@ -45,7 +57,7 @@ class FilePolicies:
 
     @property
     def policies(self) -> tuple[NamedPolicy, ...]:
-        return tuple(NamedPolicy(name) for name in self.contents)
+        return tuple(NamedPolicy(name, self.exceptions.get(name, ())) for name in self.contents)
 
     def __len__(self) -> int:
         return len(self.contents)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import orjson
 import pytest
 
-from tests.server.standin import FilePolicies, review_record
-from webhook.server.metrics import MAX_RULES, Metrics, field_label
+from tests.server.standin import ExceptionUntil, FilePolicies, review_record
+from webhook.admission import Endpoint, answer_review
+from webhook.facts import Facts
+from webhook.kube.templates import shipped_templates
+from webhook.policy import load_policy_set
+from webhook.rules import rule_types
+from webhook.rules.base import MutatingRule
+from webhook.server.metrics import FIELDS, MAX_RULES, Metrics, field_label
 from webhook.server.state import Content, ServerState, Sources
 
 
@@ -100,6 +108,150 @@ def test_no_text_of_an_object_is_a_label(fields: dict[str, Any], metrics: Metric
 )
 def test_field_labels(path: str, label: str) -> None:
     assert field_label(path) == label
+
+
+MUTATING = """\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicy
+metadata:
+  name: everything
+spec:
+  title:
+    en: Every rule that writes
+  severity: low
+  mode: enforce
+  match:
+    all: true
+  rules:
+  - name: priority
+    setPriorityClass:
+      class: high
+  - name: place
+    setNodeAffinity:
+      matchExpressions:
+      - key: gpu
+        operator: Exists
+      tolerations:
+      - key: gpu
+        operator: Exists
+  - name: rdma
+    requestRDMA:
+      resourceNames: [rdma/hca]
+      per: container
+      count: 1
+      capabilities: [IPC_LOCK]
+  - name: storage
+    setStorageClass:
+      default: ceph
+  - name: memory
+    addSharedMemory:
+      sizeLimit: 1Gi
+  - name: share
+    setResources:
+      perAccelerator:
+        requests:
+          cpu: "1"
+  - name: fields
+    setFields:
+      schedulerName: volcano
+      runtimeClassName: nvidia
+      labels:
+        a: b
+      annotations:
+        a: b
+      env:
+        A: b
+"""
+FACTS: list[dict[str, Any]] = [
+    {
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 1000,
+        "preemptionPolicy": "Never",
+    },
+    {"kind": "StorageClass", "metadata": {"name": "ceph"}, "provisioner": "p"},
+    {
+        "kind": "Namespace",
+        "metadata": {"name": "a", "labels": {"pod-security.kubernetes.io/enforce": "privileged"}},
+    },
+]
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "namespace": "a"},
+    "spec": {"containers": [{"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+}
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "c", "namespace": "a"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
+def changes_of(thing: dict[str, Any], resource: str) -> tuple[tuple[str, str, str], ...]:
+    request = {
+        "uid": "u",
+        "kind": {"group": "", "version": "v1", "kind": thing["kind"]},
+        "resource": {"group": "", "version": "v1", "resource": resource},
+        "operation": "CREATE",
+        "namespace": "a",
+        "userInfo": {"username": "eve"},
+        "object": thing,
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    loaded = load_policy_set([("a.yaml", MUTATING.encode())])
+    assert loaded.problems == ()
+    facts = Facts.from_objects({"apiVersion": api_version_of(fact), **fact} for fact in FACTS)
+    return answer_review(
+        orjson.dumps(review), Endpoint.MUTATE, policy_set=loaded.policy_set, facts=facts
+    ).record.changes
+
+
+def api_version_of(fact: dict[str, Any]) -> str:
+    groups = {"PriorityClass": "scheduling.k8s.io/v1", "StorageClass": "storage.k8s.io/v1"}
+    return groups.get(fact["kind"], "v1")
+
+
+def test_each_field_that_a_rule_writes_has_a_label_of_its_own_and_no_other_has() -> None:
+    changes = [*changes_of(POD, "pods"), *changes_of(CLAIM, "persistentvolumeclaims")]
+    assert len({rule for _, rule, _ in changes}) == sum(
+        issubclass(rule, MutatingRule) for rule in rule_types().values()
+    )
+    assert {field_label(field) for _, _, field in changes} == FIELDS
+
+
+@pytest.mark.parametrize("kind", sorted({kind.kind for kind in shipped_templates().kinds}))
+def test_each_kind_with_pods_has_a_label(kind: str, metrics: Metrics) -> None:
+    metrics.count_review(record(kind=kind), 0.001, out_of_time=False)
+    assert f'kind="{kind}"' in series(metrics, "admission_requests_total")[0]
+
+
+def exception(name: str, days: float) -> Any:
+    return ExceptionUntil(name, datetime.now(UTC) + timedelta(days=days))
+
+
+def test_exceptions_by_how_they_stand_to_their_end() -> None:
+    """One that concerns two policies counts once."""
+    both = exception("both", 30)
+    policy_set: Any = FilePolicies(
+        ("one", "two", "three"),
+        {
+            "one": (both, exception("soon", 13.9)),
+            "two": (both, exception("later", 14.1), exception("over", -0.1)),
+        },
+    )
+    facts: Any = None
+    state = ServerState(Sources(lambda: Content(policy_set, facts, ()), lambda: 0), ("en",))
+    assert series(Metrics(state, None), "exceptions") == [
+        'podgate_exceptions{state="active"} 2.0',
+        'podgate_exceptions{state="ending"} 1.0',
+        'podgate_exceptions{state="ended"} 1.0',
+    ]
+
+
+def test_no_exceptions(metrics: Metrics) -> None:
+    assert [line.rpartition(" ")[2] for line in series(metrics, "exceptions")] == ["0.0", "0.0", "0.0"]
 
 
 def test_rules_beyond_the_bound_share_one_series(metrics: Metrics) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog.testing
 
-from tests.server.standin import FilePolicies
+from tests.server.standin import ExceptionUntil, FilePolicies
 from webhook.documents import Problem
 from webhook.server.metrics import Metrics
 from webhook.server.reload import MAX_PROBLEMS, Reloader, follow, listed
@@ -23,6 +24,7 @@ class Folder:
     def __init__(self, *names: str) -> None:
         self.names = names
         self.problems: tuple[Problem, ...] = ()
+        self.exceptions: dict[str, tuple[ExceptionUntil, ...]] = {}
         self.mark: Hashable = 0
         self.readings = 0
         self.meanwhile: Callable[[], object] = lambda: None
@@ -32,7 +34,7 @@ class Folder:
 
     def read(self) -> Content:
         self.readings += 1
-        policy_set: Any = FilePolicies(self.names)
+        policy_set: Any = FilePolicies(self.names, self.exceptions)
         facts: Any = None
         content = Content(policy_set, facts, self.problems)
         self.meanwhile()
@@ -96,6 +98,40 @@ def test_what_changed_while_it_was_read_is_not_served(
     reloader.poll()
     reloader.poll()
     assert served(state) == "new"
+
+
+def test_exceptions_that_end_are_said_once_with_the_set(
+    folder: Folder, state: ServerState, reloader: Reloader
+) -> None:
+    today = datetime.now(UTC)
+    folder.exceptions = {
+        "two": (
+            ExceptionUntil("over", datetime(2025, 3, 1, tzinfo=UTC)),
+            ExceptionUntil("soon", today + timedelta(days=3), "vision"),
+            ExceptionUntil("later", today + timedelta(days=30)),
+        )
+    }
+    folder.set(1, "two")
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(5):
+            reloader.poll()
+    assert served(state) == "two"
+    assert [line for line in lines if line["log_level"] == "warning"] == [
+        {
+            "event": "an exception has ended",
+            "log_level": "warning",
+            "exception": "over",
+            "end": "2025-03-01T00:00Z",
+            "owner": "owner",
+        },
+        {
+            "event": "an exception ends soon",
+            "log_level": "warning",
+            "exception": "soon",
+            "end": f"{today + timedelta(days=3):%Y-%m-%dT%H:%MZ}",
+            "owner": "vision",
+        },
+    ]
 
 
 def test_an_error_is_tried_once_and_keeps_the_old_set(

@@ -85,10 +85,12 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     listener = _listen(*address)
     metrics_dir = _share_metrics() if workers > 1 else None
 
+    from webhook.server.exceptions import say_endings  # noqa: PLC0415
     from webhook.server.gateway import Gateway, Settings  # noqa: PLC0415  # after the metrics' folder is known
     from webhook.server.logs import configure_logs  # noqa: PLC0415
 
     configure_logs(log_level)
+    say_endings(state.content.policy_set, datetime.now(UTC))
     settings = Settings(
         listener,
         cert,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter as Tally
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+
+from webhook.kube.templates import shipped_templates
+from webhook.server.exceptions import ExceptionState, exceptions_in, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,36 +34,7 @@ DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 MAX_RULES = 500
 
 #: The kinds that have pods, and the claim; anything else is ``other``.
-KINDS = frozenset(
-    [
-        "Pod",
-        "Deployment",
-        "ReplicaSet",
-        "StatefulSet",
-        "DaemonSet",
-        "Job",
-        "CronJob",
-        "ReplicationController",
-        "PersistentVolumeClaim",
-        "PyTorchJob",
-        "TFJob",
-        "MPIJob",
-        "XGBoostJob",
-        "PaddleJob",
-        "JAXJob",
-        "TrainJob",
-        "TrainingRuntime",
-        "ClusterTrainingRuntime",
-        "JobSet",
-        "LeaderWorkerSet",
-        "RayCluster",
-        "RayJob",
-        "RayService",
-        "InferenceService",
-        "LLMInferenceService",
-        "Notebook",
-    ]
-)
+KINDS = frozenset({"Pod", "PersistentVolumeClaim", *(kind.kind for kind in shipped_templates().kinds)})
 OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
 #: The fields that rules write, by the first of these names on the path; anything else is ``other``.
@@ -68,24 +44,17 @@ FIELDS = frozenset(
         "priority",
         "preemptionPolicy",
         "affinity",
-        "nodeSelector",
         "tolerations",
-        "topologySpreadConstraints",
         "schedulerName",
-        "schedulingGates",
         "runtimeClassName",
         "securityContext",
         "resources",
-        "resourceClaims",
         "env",
         "volumes",
         "volumeMounts",
         "storageClassName",
         "labels",
         "annotations",
-        "hostNetwork",
-        "dnsPolicy",
-        "terminationGracePeriodSeconds",
     ]
 )
 _BRACKETED = re.compile(r"\[[^\]]*\]")
@@ -205,6 +174,7 @@ class _Now(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Every gauge, as things are now."""
         yield from _policy_gauges(self._state)
+        yield _exceptions_gauge(self._state)
         yield _gauge(
             "policy_last_reload_success_timestamp_seconds",
             "When the set in force was loaded.",
@@ -227,18 +197,27 @@ class _Now(Collector):
 
 def _policy_gauges(state: ServerState) -> Iterator[GaugeMetricFamily]:
     policy_set = state.content.policy_set
-    modes: dict[str, int] = {}
+    modes: Tally[str] = Tally()
     info = GaugeMetricFamily(
         "podgate_policy_info", "The policies in force.", labels=["policy", "mode", "revision"]
     )
     for policy in policy_set.policies:
-        modes[str(policy.mode)] = modes.get(str(policy.mode), 0) + 1
+        modes[str(policy.mode)] += 1
         info.add_metric([policy.name, str(policy.mode), policy_set.hash], 1)
     policies = GaugeMetricFamily("podgate_policies", "How many policies are in force.", labels=["mode"])
     for mode, count in sorted(modes.items()):
         policies.add_metric([mode], count)
     yield policies
     yield info
+
+
+def _exceptions_gauge(state: ServerState) -> GaugeMetricFamily:
+    now = datetime.now(UTC)
+    found = Tally(state_of(each, now) for each in exceptions_in(state.content.policy_set))
+    gauge = GaugeMetricFamily("podgate_exceptions", "How the exceptions in force stand.", labels=["state"])
+    for each in ExceptionState:
+        gauge.add_metric([each], found[each])
+    return gauge
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import gevent
 import structlog
+
+from webhook.server.exceptions import say_endings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -72,6 +75,7 @@ class Reloader:
             self._metrics.reloads.labels("success").inc()
             log.info("policies loaded", policies=content.policy_set.hash, count=len(content.policy_set))
             say_problems(content)
+            say_endings(content.policy_set, datetime.now(UTC))
 
     def _keep(self, result: str, fault: str) -> None:
         self._state.fault = fault
