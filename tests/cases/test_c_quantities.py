@@ -13,6 +13,11 @@ WHOLE = "nvidia.com/gpu is no whole number, and Kubernetes counts devices in who
 PERCENT = "spec.containers: nvidia.com/gpumem-percentage is not within 1 and 100"
 
 
+def fraction(place: str, container: str, amount: str) -> str:
+    field = f'spec.containers["{container}"].resources.requests.memory'
+    return f"{place} warning: {field}: expected whole bytes, found '{amount}'"
+
+
 def two_cpus(request: Json) -> None:
     first_container(request)["resources"]["limits"]["cpu"] = "2000m"
 
@@ -100,6 +105,7 @@ CASES = (
             (
                 "15:3 memory-at-least/least fail deny spec.containers: container c1 requests less than 256Mi of memory",
             ),
+            problems=(fraction("15:57", "c1", "400m"), fraction("16:57", "c2", "1288490188800m")),
         ),
     ),
     # A limit is never put beside a request that somebody stated, so it is never below one.

@@ -168,6 +168,21 @@ CASES = (
             (f"22:42 p-cap-container-4/cap fail deny {gpu_limit('c2')}: {asked(8, 4, 'container')}",),
         ),
     ),
+    # A null annotation is none.
+    Case(
+        "I26",
+        ("p-priv",),
+        Report(
+            2,
+            {"Pod i26 in team-a": "unmatched"},
+            problems=(
+                "14:18 error: metadata.labels.tier: expected text, found 1",
+                '20:22 error: spec.containers["m"].command[1]: expected text, found 5',
+                '21:28 error: spec.containers["m"].env["A"].value: expected text, found the boolean true',
+            ),
+        ),
+        acts=False,
+    ),
 )
 
 

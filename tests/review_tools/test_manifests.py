@@ -108,6 +108,50 @@ def test_what_there_is_nothing_to_review_in(case: str) -> None:
 
 
 PROBLEMS = {
+    "texts as they must be": (
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: '1'\n  annotations:\n    b:\nspec:\n"
+            "  containers:\n  - command: [sleep, '5']\n    env:\n    - name: A\n      value: '1'"
+        ),
+        [],
+    ),
+    "numbers in a kind without pods": (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels:\n    a: 1",
+        [],
+    ),
+    "numbers and booleans where text must stand": (
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: 1\n  annotations:\n    b: true\nspec:\n"
+            "  containers:\n  - name: m\n    args: [5]\n    env:\n    - name: A\n      value: 1.5"
+        ),
+        [
+            "a.yaml:5:8: metadata.labels.a: expected text, found 1",
+            "a.yaml:7:8: metadata.annotations.b: expected text, found the boolean true",
+            'a.yaml:11:12: spec.containers["m"].args[0]: expected text, found 5',
+            'a.yaml:14:14: spec.containers["m"].env["A"].value: expected text, found 1.5',
+        ],
+    ),
+    "a number in a template": (
+        (
+            "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    metadata:\n      labels:\n        a: 1\n"
+            "    spec:\n      containers:\n      - name: m\n        command: [sleep, 5]"
+        ),
+        [
+            "a.yaml:7:12: spec.template.metadata.labels.a: expected text, found 1",
+            'a.yaml:11:26: spec.template.spec.containers["m"].command[1]: expected text, found 5',
+        ],
+    ),
+    "whole bytes in thousandths": (
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - resources:\n      limits:\n        memory: 4000m",
+        [],
+    ),
+    "a part of a byte": (
+        (
+            "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: m\n    resources:\n      limits:\n"
+            "        memory: 400m"
+        ),
+        ["a.yaml:8:17: spec.containers[\"m\"].resources.limits.memory: expected whole bytes, found '400m'"],
+    ),
     "a good pod": (
         "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - resources:\n      limits:\n        cpu: 500m",
         [],
@@ -180,3 +224,19 @@ def test_facts_come_from_objects_only() -> None:
     facts = facts_in(read_documents(text, "a.yaml", strict=False).documents, "baseline")
     assert facts.priority_class("high") is None
     assert facts.pod_security_default == "baseline"
+
+
+def test_a_part_of_a_byte_is_a_warning() -> None:
+    (document,) = read_documents(PROBLEMS["a part of a byte"][0].encode(), "a.yaml", strict=False).documents
+    (problem,) = problems_in(document, KINDS)
+    assert problem.is_warning
+
+
+def test_what_was_warned_of_is_not_said_again() -> None:
+    reading = read_documents(
+        b"apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: yes\n    b: 1", "a.yaml", strict=False
+    )
+    warned = {problem.position for problem in reading.problems}
+    (document,) = reading.documents
+    said = [str(problem).partition("\n")[0] for problem in problems_in(document, KINDS, warned)]
+    assert said == ["a.yaml:6:8: metadata.labels.b: expected text, found 1"]

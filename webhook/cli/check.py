@@ -269,7 +269,8 @@ def read(paths: Sequence[str], templates: TemplateKinds) -> tuple[list[Document]
     problems = list(inputs.problems)
     for source, data in inputs.files:
         reading = read_documents(data, source, strict=False)
-        found = (problem for document in reading.documents for problem in problems_in(document, templates))
+        warned = {problem.position for problem in reading.problems}
+        found = (each for document in reading.documents for each in problems_in(document, templates, warned))
         documents.extend(reading.documents)
         problems.extend(sorted((*reading.problems, *found), key=lambda problem: problem.position or (0, 0)))
     return documents, problems

@@ -1,16 +1,16 @@
 """Objects in files, as if they were sent to a cluster, and facts in files."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from webhook.documents import Document, Path, Problem, listed_objects
+from webhook.documents import Document, Path, Position, Problem, listed_objects
 from webhook.documents.schema import shown
 from webhook.engine import Outcome
 from webhook.facts import Facts
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.api_defaults import with_defaults
-from webhook.kube.field_path import format_field, mapping_at
+from webhook.kube.field_path import format_field, list_at, mapping_at, value_at
 from webhook.kube.plain_text import plain
 from webhook.kube.pod import containers
 from webhook.kube.quantity import QuantityError, parse_quantity
@@ -26,6 +26,11 @@ from webhook.kube.templates import (
 CORE_RESOURCES = {"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims"}
 OBJECT_HINT = "a manifest starts with apiVersion and kind"
 QUANTITY_HINT = "write a number, or one with a suffix, as in 8, 500m or 64Gi"
+BYTES_HINT = "m means thousandths; write Mi for mebibytes"
+TEXT_HINT = "put it in quotes"
+
+BYTES = ("memory", "ephemeral-storage", "storage")
+"""Resources that are counted in whole bytes (kubernetes/kubernetes:pkg/api/pod/warnings.go, "fractional byte value")."""
 
 UNKNOWN_KIND = "of kinds that are not known to make pods (--kinds FILE describes more)"
 NO_TEMPLATE = "without a pod template"
@@ -67,12 +72,21 @@ def manifests_in(document: Document) -> Iterator[Manifest]:
         yield Manifest(document, base, value)
 
 
-def problems_in(document: Document, templates: TemplateKinds) -> Iterator[Problem]:
-    """What is no object where one must stand, and what is no quantity in a pod, a claim or a template of either."""
+def problems_in(
+    document: Document, templates: TemplateKinds, warned: Collection[Position | None] = ()
+) -> Iterator[Problem]:
+    """What is no object where one must stand, and what is no quantity or no text in a pod, a claim or a template of either.
+
+    Args:
+        document: the document.
+        templates: the kinds that make pods.
+        warned: where a value was found already that is not read as it is written; that it is no text need not be said as well.
+    """
     yield from _strays(document, (), document.value)
     for manifest in manifests_in(document):
         if _resource_of(manifest.value, templates):
             yield from _no_quantities(manifest, templates)
+            yield from (each for each in _no_texts(manifest, templates) if each.position not in warned)
 
 
 def request_for(
@@ -163,17 +177,63 @@ def _kind_of(outcome: Outcome) -> TemplateKind | None:
 
 def _no_quantities(manifest: Manifest, templates: TemplateKinds) -> Iterator[Problem]:
     """Rules cannot count these, and Kubernetes refuses the object."""
-    document, base, thing = manifest
+    thing = manifest.value
     for path in dict.fromkeys(
         _resource_lists(thing, templates)
     ):  # two templates may share a part of the object
         for name, amount in mapping_at(thing, path).items():
             try:
-                parse_quantity(0 if amount is None else amount)
+                quantity = parse_quantity(0 if amount is None else amount)
             except QuantityError:
-                place = document.locate((*base, *path, name))
-                message = f"{format_field(thing, (*path, name))}: expected a quantity, found {shown(amount)}"
-                yield Problem(document.source, place, plain(message, LONGEST_MESSAGE), QUANTITY_HINT)
+                yield _expected(manifest, (*path, name), "a quantity", QUANTITY_HINT)
+                continue
+            if name in BYTES and not isinstance(quantity, int):
+                found = _expected(manifest, (*path, name), "whole bytes", BYTES_HINT)
+                yield replace(found, is_warning=True)
+
+
+def _no_texts(manifest: Manifest, templates: TemplateKinds) -> Iterator[Problem]:
+    """What YAML reads as a number or a boolean where Kubernetes takes only text, and refuses the object."""
+    for path in dict.fromkeys(_texts(manifest.value, templates)):
+        value = value_at(manifest.value, path)
+        if value is not None and not isinstance(value, str):
+            yield _expected(manifest, path, "text", TEXT_HINT)
+
+
+def _expected(manifest: Manifest, path: Path, expected: str, hint: str) -> Problem:
+    document, base, thing = manifest
+    message = f"{format_field(thing, path)}: expected {expected}, found {shown(value_at(thing, path))}"
+    return Problem(document.source, document.locate((*base, *path)), plain(message, LONGEST_MESSAGE), hint)
+
+
+def _texts(thing: Mapping[str, Any], templates: TemplateKinds) -> Iterator[Path]:
+    """Where text must stand in a pod or claim, or in an object's templates of pods."""
+    yield from _of_metadata(thing, ("metadata",))
+    kind = templates.kind_of(str(thing.get("apiVersion")).rpartition("/")[0], str(thing.get("kind")))
+    if kind is None:
+        yield from _of_containers(thing) if thing.get("kind") == "Pod" else ()
+        return
+    for template in templates_of(kind, thing):
+        if template.metadata_path is not None:
+            yield from _of_metadata(thing, template.metadata_path)
+        pod = virtual_pod(kind, thing, template)
+        places = (to_object_path(template, path) for path in _of_containers(pod))
+        yield from (place for place in places if place)
+
+
+def _of_metadata(thing: Mapping[str, Any], base: Path) -> Iterator[Path]:
+    for part in ("labels", "annotations"):
+        for name in mapping_at(thing, (*base, part)):
+            yield *base, part, name
+
+
+def _of_containers(pod: Mapping[str, Any]) -> Iterator[Path]:
+    for container in containers(pod):
+        for part in ("command", "args"):
+            for index, _ in enumerate(list_at(container.value, (part,))):
+                yield *container.path, part, index
+        for index, _ in enumerate(list_at(container.value, ("env",))):
+            yield *container.path, "env", index, "value"
 
 
 def _resource_lists(thing: Mapping[str, Any], templates: TemplateKinds) -> Iterator[Path]:
