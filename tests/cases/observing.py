@@ -7,7 +7,7 @@ that are given to `podgate check`. Nothing here reads podgate's inner types: byt
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,8 +81,6 @@ class Case:
     expected: Observed
     alter: Callable[[Json], None] | None = None
     acts: bool = True
-    facts: bool = True
-    options: tuple[str, ...] = field(default=())
 
     @property
     def path(self) -> Path:
@@ -94,7 +92,7 @@ class Case:
         """What the gate says, with these policies in place of the case's own."""
         chosen = self.policies if policies is None else policies
         if isinstance(self.expected, Report):
-            return check(self.path, chosen, self.options, facts=self.facts)
+            return check(self.path, chosen)
         reviews = list(yaml.safe_load_all(self.path.read_bytes()))
         for review in reviews if self.alter else ():
             self.alter(review["request"])  # type: ignore[misc]
@@ -122,13 +120,12 @@ def answer(review: Json, policies: PolicySet) -> Answer:
     )
 
 
-def check(path: Path, policies: Iterable[str], options: Iterable[str] = (), *, facts: bool = True) -> Report:
+def check(path: Path, policies: Iterable[str]) -> Report:
     """`podgate check` of one file."""
     given = [option for name in policies for option in ("--policies", str(POLICIES / f"{name}.yaml"))]
     if not given:
         given = ["--policies", str(POLICIES / "unrelated.yaml")]
-    known = ["--facts", str(FACTS)] if facts else []
-    result = CliRunner().invoke(podgate, ["check", str(path), *given, *known, "-o", "json", *options])
+    result = CliRunner().invoke(podgate, ["check", str(path), *given, "--facts", str(FACTS), "-o", "json"])
     assert result.exception is None or isinstance(result.exception, SystemExit), "no traceback reaches a user"
     return _report(json.loads(result.stdout), result.exit_code)
 
