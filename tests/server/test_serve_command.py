@@ -233,6 +233,19 @@ def test_a_review_of_the_real_core(serve: Callable[..., Running]) -> None:
     assert (line["decision"], line["user"], line["webhook"]) == ("mutate", "eve", "mutate")
 
 
+def test_what_comes_before_the_first_review_is_neither_logged_nor_counted(
+    serve: Callable[..., Running],
+) -> None:
+    gateway = serve("--log-level", "debug")
+    series = [
+        line for line in gateway.get("/metrics")[1].decode().splitlines() if line.startswith("podgate_")
+    ]
+    counted = ("podgate_admission", "podgate_policy_results", "podgate_mutations", "podgate_deadline")
+    assert [line for line in series if line.startswith(counted)] == []
+    assert "warm-up" not in gateway.log()
+    assert '"event":"review"' not in gateway.log()
+
+
 def test_a_mode_lowers_what_policies_do(serve: Callable[..., Running]) -> None:
     gateway = serve("--mode", "audit")
     assert "patch" not in gateway.post(review(gpus=1))[1]["response"]

@@ -190,9 +190,10 @@ def _load(files: _Files, mode: str | None, languages: tuple[str, ...]) -> Server
 
 
 def _read(files: _Files, ceiling: Mode) -> Content:
-    """Read everything anew."""
+    """Read everything anew, and make it ready to answer."""
     from webhook.policy import load_policy_set  # noqa: PLC0415
     from webhook.server.state import Content  # noqa: PLC0415
+    from webhook.server.warm_up import warm_up  # noqa: PLC0415
 
     site = _read_site(files)
     loaded = load_policy_set(
@@ -202,6 +203,7 @@ def _read(files: _Files, ceiling: Mode) -> Content:
         templates=site.templates,
     )
     known, problems = _read_facts(files)
+    warm_up(loaded.policy_set, known)
     return Content(loaded.policy_set, known, (*site.problems, *loaded.problems, *problems))
 
 

@@ -21,6 +21,7 @@ from webhook.server.connections import KEEPALIVE_SECONDS
 from webhook.server.metrics import Metrics
 from webhook.server.places import temporary_dir
 from webhook.server.reload import POLL_SECONDS
+from webhook.server.warm_up import warm_up
 from webhook.server.worker import KILL_SECONDS, Worker
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
     def load(self) -> Flask:
         """A worker's Flask application, made after the fork."""
+        # The arbiter's own warm-up is not enough: what is touched first after a fork is copied, page by page.
+        warm_up(self.state.content.policy_set, self.state.content.facts)
         self.metrics = Metrics(self.state, self.certificate, self.settings.metrics_dir)
         return create_app(self.state, self.metrics, self.certificate, log_reviews=self.settings.log_reviews)
 
