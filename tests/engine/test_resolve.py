@@ -184,6 +184,12 @@ def test_an_exception_comes_before_an_override() -> None:
     assert validate(gate(policies(exception(), text)), request(pod(5))).allowed
 
 
+def test_an_exception_lifts_a_rule_whatever_override_is_not_known_to_match() -> None:
+    outcome = validate(gate(policies(exception(), override(SIXTEEN)), workspace=None), request(pod(5)))
+    (report,) = (each for each in outcome.reports if each.rule.policy == "limits")
+    assert [finding.text for finding in report.findings] == ["excepted"]
+
+
 def test_an_exception_is_for_those_it_matches_only() -> None:
     assert not validate(gate(policies(exception())), request(pod(5), "other")).allowed
 

@@ -30,11 +30,13 @@ class Resolved(NamedTuple):
         base: the policy itself.
         chosen: the policy as an override has it, else itself.
         answer: whether it applies; an unknown one is an error of each of its rules.
+        matches: whether its own match is known to hold; then an exception counts even where the override is unknown.
     """
 
     base: Candidate
     chosen: Candidate
     answer: Answer
+    matches: bool = True
 
     @property
     def enforces(self) -> bool:
@@ -43,25 +45,29 @@ class Resolved(NamedTuple):
 
     def not_asked(self, rule: CompiledRule, view: View) -> tuple[Finding, ...]:
         """Why a rule shall not run; () if it shall."""
-        if isinstance(self.answer, Unknown):
-            return (unknown(self.answer),)
+        found = self._lifted(rule, view) if self.matches else None
+        if found is None and isinstance(self.answer, Unknown):
+            found = unknown(self.answer)
+        return () if found is None else (found,)
+
+    def _lifted(self, rule: CompiledRule, view: View) -> Finding | None:
+        """The object's own word, or an exception, that lifts a rule."""
         policy = self.base.policy
-        if policy.opt_out:
-            reason = _opted_out(view, policy.name)
-            if reason:
-                return (skip("opted out", reason=reason),)
+        reason = _opted_out(view, policy.name) if policy.opt_out else ""
+        if reason:
+            return skip("opted out", reason=reason)
         for exception in policy.exceptions:
             found = _lifted(exception, rule, view)
             if found is not None:
-                return (found,)
-        return ()
+                return found
+        return None
 
 
 def resolve(candidate: Candidate, view: View) -> Resolved:
     """A policy as it holds for the object in one lane."""
     answer = _applies(candidate, view)
     if answer is not True:
-        return Resolved(candidate, candidate, answer)
+        return Resolved(candidate, candidate, answer, matches=False)
     for matches, variant in candidate.overrides:
         decides = matches(view)
         if isinstance(decides, Unknown):
