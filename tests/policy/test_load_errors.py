@@ -49,7 +49,7 @@ MATCHES: Mapping[str, tuple[str, list[str]]] = {
     "operations alone": (
         "operations: [CREATE]",
         [
-            "7:5 spec.match: an empty match is an error; write all: true for everything",
+            "7:5 spec.match: operations alone say nothing about objects; write all: true for everything",
         ],
     ),
     "an unknown key of a match": (
@@ -67,7 +67,7 @@ MATCHES: Mapping[str, tuple[str, list[str]]] = {
     "a word in place of a list": (
         "workloads: training",
         [
-            "7:16 spec.match.workloads: expected a list, found 'training'",
+            "7:16 spec.match.workloads: expected a list, found 'training' | write a list: [training]",
         ],
     ),
     "none inside a map": (
@@ -361,7 +361,7 @@ RULES: Mapping[str, tuple[str, list[str]]] = {
     "optOut in a rule": (
         "- name: r\n  optOut: denied\n  setPriorityClass:\n    class: a",
         [
-            "10:5 unknown key 'optOut' in spec.rules[0] | it may be one of: message, name, remediation, verify",
+            "10:5 unknown key 'optOut' in spec.rules[0] | it may be one of: message, name, remediation, setPriorityClass, verify",
         ],
     ),
 }

@@ -147,6 +147,37 @@ FAULTS = {
             "11:5 rule cap is a limitAcceleratorCount, not a checkPlacement | write limitAcceleratorCount: …",
         ],
     ),
+    "a rule where policies are named": (
+        "PodPolicyOverride",
+        OVERRIDE.replace("[gpu-limits]", "[gpu-limits/cap]"),
+        [
+            "6:14 there is no policy 'gpu-limits/cap' | write gpu-limits: an override names policies, and rules below"
+        ],
+    ),
+    "a policy that is no list": (
+        "PodPolicyOverride",
+        OVERRIDE.replace("[gpu-limits]", "gpu-limits"),
+        ["6:13 spec.policies: expected a list, found 'gpu-limits' | write a list: [gpu-limits]"],
+    ),
+    "a misspelt type": (
+        "PodPolicyOverride",
+        OVERRIDE.replace("limitAcceleratorCount", "limitAcceleratorsCount"),
+        [
+            "11:5 unknown key 'limitAcceleratorsCount' in spec.rules[0] | did you mean limitAcceleratorCount?",
+        ],
+    ),
+    "a parameter beside its type": (
+        "PodPolicyOverride",
+        OVERRIDE.replace(
+            "  limitAcceleratorCount:\n    perPod:\n      max: 16\n", "  perPod:\n    max: 16\n"
+        ),
+        ["11:5 unknown key 'perPod' in spec.rules[0] | it belongs to limitAcceleratorCount: indent it below"],
+    ),
+    "none in a list": (
+        "PodPolicyOverride",
+        OVERRIDE.replace("workspaces: [vision]", "accelerators: [none]"),
+        ["8:19 spec.match.accelerators: none is a word, not a list: write accelerators: none"],
+    ),
     "nothing changed": (
         "PodPolicyOverride",
         "policies: [gpu-limits]\nmatch:\n  all: true\n",

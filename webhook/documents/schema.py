@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from webhook.documents import Document, Path, Problem
 
+_PLAIN_WORD = re.compile(r"[A-Za-z][\w./*-]*\Z")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 LONGEST_FOUND = 60
@@ -186,6 +187,8 @@ def _remedy(details: ErrorDetails) -> str:
     kind, found = details["type"], details["input"]
     if kind == "null":
         return "give it a value, or remove the key"
+    if kind in ("list_type", "tuple_type") and isinstance(found, str):
+        return f"write a list: [{found}]" if _PLAIN_WORD.match(found) else "write a list"
     if kind == "string_type" and isinstance(found, bool | int | float):
         return "put it in quotes"
     is_number = isinstance(found, str) and found.isdecimal()

@@ -1,10 +1,10 @@
 """Drafts to compiled policies: their overrides as variants, their exceptions as predicates."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from webhook.documents import Document, Path
-from webhook.documents.schema import did_you_mean, shown, written
+from webhook.documents.schema import allowed_keys, did_you_mean, shown, written
 from webhook.expressions import Condition, ExpressionError, compile_condition
 from webhook.policy.checks import Site, check_clauses, check_policy, check_rules
 from webhook.policy.drafts import (
@@ -13,6 +13,7 @@ from webhook.policy.drafts import (
     PolicyDraft,
     RuleDraft,
     placed_clauses,
+    say_strange_key,
 )
 from webhook.policy.faults import Faults
 from webhook.policy.match import Predicate, all_of, any_of, compile_clause, during
@@ -25,22 +26,32 @@ CEILINGS = {"warn": Mode.WARN, "fail": Mode.ENFORCE}
 
 
 def compile_policies(
-    drafts: Iterable[PolicyDraft],
+    drafts: Mapping[str, PolicyDraft | None],
     overrides: Iterable[OverrideDraft],
     exceptions: Iterable[ExceptionDraft],
     site: Site,
     ceiling: Mode,
     faults: Faults,
 ) -> tuple[CompiledPolicy, ...]:
-    """Every policy without faults, with what the site says about it, in the order in which they run."""
-    known = {draft.name: draft for draft in drafts}
+    """Every policy without faults, with what the site says about it, in the order in which they run.
+
+    Args:
+        drafts: by name; None for a policy that was dropped when it was read.
+        overrides: of all policies.
+        exceptions: of all policies.
+        site: what policies may name.
+        ceiling: the most that a policy file's mode may do.
+        faults: where problems are noted.
+    """
     policies = {
-        name: policy for name, draft in known.items() if (policy := _policy(draft, site, ceiling, faults))
+        name: policy
+        for name, draft in drafts.items()
+        if draft is not None and (policy := _policy(draft, site, ceiling, faults))
     }
     for override in sorted(overrides, key=lambda each: (each.spec.order, each.name)):
-        _apply_override(override, known, policies, site, faults)
+        _apply_override(override, drafts, policies, site, faults)
     for exception in sorted(exceptions, key=lambda each: each.name):
-        _apply_exception(exception, known, policies, site, faults)
+        _apply_exception(exception, drafts, policies, site, faults)
     return tuple(sorted(policies.values(), key=lambda policy: (policy.order, policy.name)))
 
 
@@ -115,7 +126,7 @@ def _conditions(
 
 def _apply_override(
     draft: OverrideDraft,
-    known: dict[str, PolicyDraft],
+    known: Mapping[str, PolicyDraft | None],
     policies: dict[str, CompiledPolicy],
     site: Site,
     faults: Faults,
@@ -133,18 +144,20 @@ def _apply_override(
             path = ("spec", "policies", index)
             message = f"override {shadow.name} matches first whatever this one matches, so it never decides"
             faults.say(draft.document, path, message, "give it a lower order, or another match")
-        variants.append(_variant(draft, policy, known[policy.name], site, faults))
+        base = known[policy.name]
+        if base is not None:
+            variants.append(_variant(draft, policy, base, site, faults))
     if faults.errors == before:
-        for policy in variants:
-            base = policies[policy.name]
-            override = Override(draft.name, draft.spec.match, matches, replace(policy, overrides=()))
-            policies[policy.name] = replace(base, overrides=(*base.overrides, override))
+        for variant in variants:
+            own = policies[variant.name]
+            override = Override(draft.name, draft.spec.match, matches, replace(variant, overrides=()))
+            policies[variant.name] = replace(own, overrides=(*own.overrides, override))
 
 
 def _named(
     draft: OverrideDraft | ExceptionDraft,
     names: list[tuple[str, str]],
-    known: dict[str, PolicyDraft],
+    known: Mapping[str, PolicyDraft | None],
     policies: dict[str, CompiledPolicy],
     faults: Faults,
 ) -> Iterator[tuple[int, CompiledPolicy, str]]:
@@ -157,9 +170,10 @@ def _named(
                 draft.document, path, f"policy {name} was dropped, and this with it", "mend the policy"
             )
         elif policy is None:
-            faults.say(
-                draft.document, path, f"there is no policy {shown(name)}", did_you_mean(name, list(known))
-            )
+            begun = name.partition("/")[0]
+            hint = f"write {begun}: an override names policies, and rules below" if begun in known else ""
+            hint = hint or did_you_mean(name, list(known))
+            faults.say(draft.document, path, f"there is no policy {shown(name)}", hint)
         elif rule and rule not in [each.name for each in policy.rules]:
             hint = did_you_mean(rule, [each.name for each in policy.rules])
             faults.say(draft.document, path, f"policy {name} has no rule {shown(rule)}", hint)
@@ -210,11 +224,14 @@ def _changed_rule(
         message = f"rule {own.entry.name} is a {type_name}, not a {other}"
         faults.say(document, (*path, other), message, f"write {type_name}: …", key=True)
         return None
+    strange = [key for key in value if key != type_name and key not in allowed_keys(RuleEntry)]
+    for key in strange:
+        say_strange_key(key, type_name, document, (*path, key), faults)
     given = {} if value.get(type_name) is None else value[type_name]
     if not isinstance(given, dict):
         faults.say(document, (*path, type_name), f"expected a map, found {shown(given)}")
         return None
-    rest = {key: part for key, part in value.items() if key != type_name}
+    rest = {key: part for key, part in value.items() if key != type_name and key not in strange}
     entry = faults.parse(RuleEntry, {**_said(own.entry), **rest}, document, path)
     merged = {key: part for key, part in {**own.written, **given}.items() if part is not None}
     rule = faults.parse(rule_types()[type_name], merged, document, (*path, type_name))
@@ -238,7 +255,7 @@ def _check_shadow(
 
 def _apply_exception(
     draft: ExceptionDraft,
-    known: dict[str, PolicyDraft],
+    known: Mapping[str, PolicyDraft | None],
     policies: dict[str, CompiledPolicy],
     site: Site,
     faults: Faults,

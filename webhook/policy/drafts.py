@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhook.documents import Document, Path
-from webhook.documents.schema import allowed_keys, did_you_mean, shown
+from webhook.documents.schema import allowed_keys, did_you_mean, shown, written
 from webhook.policy.faults import Faults
 from webhook.policy.schema import ExceptionSpec, Manifest, MatchClause, OverrideSpec, PolicySpec, RuleEntry
 from webhook.rules import Rule, rule_types
@@ -94,6 +94,15 @@ def rule_type(value: dict[str, Any], document: Document, path: Path, faults: Fau
     return None
 
 
+def say_strange_key(key: str, type_name: str, document: Document, path: Path, faults: Faults) -> None:
+    """Note a key of a rule that is neither its type nor one that every rule has."""
+    if key in allowed_keys(rule_types()[type_name]):
+        hint = f"it belongs to {type_name}: indent it below"
+    else:
+        hint = did_you_mean(key, [*allowed_keys(RuleEntry), type_name])
+    faults.say(document, path, f"unknown key {shown(key)} in {written(path[:-1])}", hint, key=True)
+
+
 def _rules(entries: list[Any], document: Document, faults: Faults) -> Iterator[RuleDraft]:
     names: set[str] = set()
     for index, value in enumerate(entries):
@@ -114,9 +123,10 @@ def _rules(entries: list[Any], document: Document, faults: Faults) -> Iterator[R
 
 def _rule(value: dict[str, Any], document: Document, path: Path, faults: Faults) -> RuleDraft | None:
     type_name = rule_type(value, document, path, faults)
-    own = {key: part for key, part in value.items() if key != type_name}
-    if type_name is None:
-        own = {key: part for key, part in own.items() if key in allowed_keys(RuleEntry)}
+    own = {key: part for key, part in value.items() if key in allowed_keys(RuleEntry)}
+    for key in value if type_name else ():
+        if key not in own and key != type_name and key not in rule_types():
+            say_strange_key(key, str(type_name), document, (*path, key), faults)
     entry = faults.parse(RuleEntry, own, document, path)
     if type_name is None:
         return None

@@ -56,6 +56,7 @@ class _Reading:
 
     faults: Faults = field(default_factory=Faults)
     policies: dict[str, PolicyDraft] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
     overrides: dict[str, OverrideDraft] = field(default_factory=dict)
     exceptions: dict[str, ExceptionDraft] = field(default_factory=dict)
     pools: dict[str, AcceleratorPool] = field(default_factory=dict)
@@ -69,9 +70,10 @@ class _Reading:
         name = manifest.metadata.name
         match manifest.kind:
             case "PodPolicy":
-                self._keep(
-                    self.policies, "policies", read_policy(manifest, document, self.faults), document, name
-                )
+                policy = read_policy(manifest, document, self.faults)
+                self._keep(self.policies, "policies", policy, document, name)
+                if policy is None:
+                    self.dropped.add(name)
             case "PodPolicyOverride":
                 override = self.faults.parse(OverrideSpec, manifest.spec, document, ("spec",))
                 draft = OverrideDraft(document, name, override) if override else None
@@ -128,7 +130,7 @@ def load_policy_set(
         faults.problems.append(Problem("", None, "no policy was found", hint, is_warning=True))
     site = Site(reading.pools, catalogue or shipped_catalogue(), templates or shipped_templates())
     policies = compile_policies(
-        reading.policies.values(),
+        {**dict.fromkeys(reading.dropped), **reading.policies},
         reading.overrides.values(),
         reading.exceptions.values(),
         site,

@@ -75,6 +75,8 @@ class AcceleratorMatch(Schema):
     def _none_is_a_word(cls, value: Any) -> Any:
         if value == "none":
             return {"none": True}
+        if value == ["none"]:
+            raise ValueError("none is a word, not a list: write accelerators: none")
         if isinstance(value, dict) and "none" in value:
             raise ValueError(
                 "write accelerators: none, or a map of vendors, resourceNames, count and sharing"
@@ -121,7 +123,12 @@ class MatchClause(Schema):
     def _says_something(self) -> "MatchClause":
         given = self.model_fields_set - {"operations"}
         if not given:
-            raise ValueError("an empty match is an error; write all: true for everything")
+            empty = (
+                "operations alone say nothing about objects"
+                if self.operations
+                else "an empty match is an error"
+            )
+            raise ValueError(f"{empty}; write all: true for everything")
         if self.all and given != {"all"}:
             raise ValueError("all: true stands alone; remove it, or what else is said")
         return self
