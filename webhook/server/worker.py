@@ -144,6 +144,9 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         if not _read_to_end(req.body, sock):
             raise StopIteration
         sock.request_done()
+        # The next request may be here already: those who are ready go first. With 16 busy connections the slowest call in a
+        # hundred takes 20 ms instead of 35 (tests/bench), at the same throughput.
+        gevent.sleep(0)
         return bool(answered)
 
     def handle_error(self, req: Any, client: Client, addr: Any, exc: BaseException) -> None:  # noqa: ARG002
