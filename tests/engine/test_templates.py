@@ -120,3 +120,13 @@ def test_a_template_ends_as_its_pods_would() -> None:
     ]
     assert said(outcome.reports) == ["p/r0 pass none", f"p/r1 fail deny: {OVER}"]
     assert not validate(rules, request(training_pod())).allowed
+
+
+def test_expressions_see_how_many_such_pods_there_will_be() -> None:
+    few = {"expression": {"validations": [{"expression": "workload.replicas <= 4", "message": "too many"}]}}
+    rules = gate(load(policy("p", few)))
+    wide = job()
+    wide["spec"]["parallelism"] = 5
+    assert validate(rules, asked(job())).allowed
+    assert said(validate(rules, asked(wide)).reports) == ["p/r0 fail deny: too many"]
+    assert validate(rules, request(training_pod())).allowed

@@ -648,7 +648,6 @@ def test_tells_what_it_asks_for() -> None:
         sharing=frozenset({"none"}),
         holders=(("spec", "containers", 1),),
         owner="PyTorchJob",
-        replicas=1,
     )
 
 

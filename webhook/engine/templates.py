@@ -90,6 +90,7 @@ def _pod_request(kind: TemplateKind, request: AdmissionRequest, template: Templa
         object=pod,
         old_object=None,
         from_api_server=False,
+        replicas=template.replicas,
     )
 
 

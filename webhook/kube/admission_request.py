@@ -13,6 +13,7 @@ class AdmissionRequest:
         group: of the resource; the kind's differs for some subresources (`deployments/scale`, `pods/eviction`).
         object: the new object, read-only; None on DELETE.
         old_object: the stored object, read-only; None on CREATE.
+        replicas: how many such pods a controller's template stands for; 1 for an object of its own.
         from_api_server: whether the object went through an API server's defaulting; False for files.
     """
 
@@ -31,6 +32,7 @@ class AdmissionRequest:
     old_object: Mapping[str, Any] | None = None
     dry_run: bool = False
     from_api_server: bool = True
+    replicas: int = 1
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property

@@ -37,7 +37,6 @@ class Workload:
         sharing: How its devices are shared.
         holders: Paths of the containers that hold a device or a claim.
         owner: The kind of its controller, empty if there is none.
-        replicas: How many such pods there are; 1 for a pod.
     """
 
     workload_class: WorkloadClass
@@ -50,7 +49,6 @@ class Workload:
     sharing: frozenset[str]
     holders: tuple[Path, ...]
     owner: str
-    replicas: int = 1
 
     @property
     def asks_for_accelerator(self) -> bool:

@@ -35,7 +35,7 @@ def bind(
             "accelerators": sum(workload.accelerators.values()) if workload else 0,
             "vendor": ",".join(sorted(workload.vendors)) if workload else "",
             "owner": workload.owner if workload else "",
-            "replicas": workload.replicas if workload else 1,
+            "replicas": request.replicas,
         },
         accelerator_count=lambda name: count_of(workload.accelerators, (name,)) if workload else 0,
     )
