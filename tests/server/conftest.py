@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import certs
-from tests.server.running import Running, launch, write_pair
+from tests.server.running import ROOT, Running, free_port, launch, write_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+SHIPPED = ROOT / "policies"
 STANDIN = Path(__file__).with_name("standin.py")
 
 
@@ -53,6 +54,25 @@ def start(folder: Path) -> Iterator[Callable[..., Running]]:
 def launch_standin(folder: Path, workers: int, connections: int) -> Running:
     arguments = [str(folder), str(folder / "port"), str(workers), str(connections)]
     return launch([sys.executable, str(STANDIN), *arguments], folder)
+
+
+@pytest.fixture
+def serve(folder: Path) -> Iterator[Callable[..., Running]]:
+    """Start the real command on the shipped policies, or those given: ``serve(*options, policies=...)``."""
+    started: list[Running] = []
+
+    def run(*more: str, policies: Path = SHIPPED) -> Running:
+        port = free_port()
+        (folder / "port").write_text(str(port))
+        options = {"--policies": policies, "--cert": folder / "tls.crt", "--key": folder / "tls.key"}
+        words = [str(word) for option in options.items() for word in option]
+        program = [sys.executable, "-c", "from webhook.cli.main import main; main()"]
+        started.append(launch([*program, "serve", *words, "--bind", f"127.0.0.1:{port}", *more], folder))
+        return started[-1]
+
+    yield run
+    for running in started:
+        running.stop()
 
 
 @pytest.fixture(scope="module")

@@ -109,6 +109,12 @@ def eventually(question: Callable[[], object], seconds: float = 5) -> None:
         time.sleep(0.02)
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
 def write_pair(folder: Path, ca: certs.Pair) -> None:
     pair = certs.serving_pair(ca, names=["127.0.0.1", "localhost"], now=datetime.now(UTC))
     certs.write_pairs(folder, ca=ca, serving=pair)

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import socket
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,11 @@ import pytest
 from click.testing import CliRunner
 
 import certs
-from tests.server.running import ROOT, Running, eventually, launch, post, write_pair
+from tests.server.running import Running, eventually, post, write_pair
 from webhook.cli.serve import command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 POLICY = """\
 apiVersion: podgate.dev/v1alpha1
@@ -92,45 +91,11 @@ def review(gpus: int, resource: str = "nvidia.com/gpu") -> bytes:
     return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 def arguments(folder: Path, *more: str) -> list[str]:
     return [
         *("--policies", str(folder / "policies"), "--cert", str(folder / "tls.crt")),
         *("--key", str(folder / "tls.key"), *more),
     ]
-
-
-@pytest.fixture
-def serve(folder: Path) -> Iterator[Callable[..., Running]]:
-    """Start the real command on the shipped policies, or those given."""
-    started: list[Running] = []
-
-    def run(*more: str, policies: Path = ROOT / "policies") -> Running:
-        port = free_port()
-        (folder / "port").write_text(str(port))
-        files = [
-            "--policies",
-            str(policies),
-            "--cert",
-            str(folder / "tls.crt"),
-            "--key",
-            str(folder / "tls.key"),
-        ]
-        program = "from webhook.cli.main import main; main()"
-        running = launch(
-            [sys.executable, "-c", program, "serve", *files, "--bind", f"127.0.0.1:{port}", *more], folder
-        )
-        started.append(running)
-        return running
-
-    yield run
-    for running in started:
-        running.stop()
 
 
 def refused(*given: str) -> str:
