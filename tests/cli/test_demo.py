@@ -502,6 +502,8 @@ def test_a_diff_names_the_item_of_a_list() -> None:
         pytest.param(
             {"a": ["x", "y"]}, {"a": ["y", "z"]}, ["@@ a", "- - x", "+ - z"], id="items without a name"
         ),
+        pytest.param({"a": ["x"]}, {"a": ["x", "x"]}, ["@@ a", "+ - x"], id="an item twice"),
+        pytest.param({"a": ["x", "y"]}, {"a": ["y", "x"]}, [], id="another order"),
         pytest.param(
             {"a": {"b": 1, "c": {"d": 1}}},
             {"a": {"b": 2, "c": {"d": 2}}},

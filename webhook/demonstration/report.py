@@ -94,7 +94,13 @@ def _parts(whole: Any) -> dict[str, Any]:
     """The values in a map or list by the step that leads to each: `.limits`, `[trainer]`; an item without a name is its own."""
     if isinstance(whole, dict):
         return {f".{key}": value for key, value in whole.items()}
-    return {f"[{_item(item)}]": item for item in whole}
+    parts: dict[str, Any] = {}
+    for item in whole:
+        step = f"[{_item(item)}]"
+        while step in parts:
+            step += " again"
+        parts[step] = item
+    return parts
 
 
 def _item(item: Any) -> str:
