@@ -179,11 +179,9 @@ def _put_back(gate: Gate, request: AdmissionRequest) -> Outcome:
 def _would_change(lanes: Lanes) -> Iterator[tuple[Mode, Change]]:
     if lanes.are_one:
         return
-    modes = {rule.key: rule.mode for rule, _ in lanes.found}
-    for change in lanes.audited.subject.draft.changes():
-        mode = modes.get(change.rule, Mode.ENFORCE)
-        if mode is not Mode.ENFORCE:
-            yield mode, change
+    audited = {rule.key: rule.mode for rule, _ in lanes.found if rule.mode is not Mode.ENFORCE}
+    for change in lanes.audited.subject.draft.changes(audited.__contains__):
+        yield audited[change.rule], change
 
 
 def _verify(gate: Gate, lanes: Lanes, as_received: View) -> Iterator[Report]:

@@ -180,12 +180,16 @@ class Draft:
             del self._writable(path[:-1], dict)[path[-1]]
             self._note(path, rule, present, None)
 
-    def changes(self) -> tuple[Change, ...]:
-        """What the rules changed, in the order of first writing, less what ends as it began and the engine's own."""
+    def changes(self, of: Callable[[str], bool] = bool) -> tuple[Change, ...]:
+        """What the rules changed, in the order of first writing, less what ends as it began and the engine's own.
+
+        Args:
+            of: whose changes, by rule; all rules' by default, and `ENGINE` is none.
+        """
         return tuple(
             Change(t.rule, t.path, format_field(self.object, t.path), t.before, t.after, t.appended)
             for t in self._touched.values()
-            if t.rule != ENGINE and not _equal(t.before, t.after)
+            if of(t.rule) and not _equal(t.before, t.after)
         )
 
     def patch(self) -> list[dict[str, Any]]:
@@ -224,12 +228,13 @@ class Draft:
         self.writes += 1
         node = self._own(self.object)
         self.object = node
+        last = len(path) - 1
         for depth, segment in enumerate(path):
-            child = value_at(node, (segment,))
-            wanted = (list if isinstance(path[depth + 1], int) else dict) if depth + 1 < len(path) else kind
+            child = node.get(segment) if type(node) is dict else value_at(node, (segment,))
+            wanted = kind if depth == last else list if isinstance(path[depth + 1], int) else dict
             if child is None:
                 child = self._own(wanted())
-            elif not isinstance(child, wanted):
+            elif type(child) is not wanted and not isinstance(child, wanted):
                 found = type(child).__name__
                 raise DraftError(
                     f"{format_field(self.object, path[: depth + 1])} is a {found}, not a {wanted.__name__}"
@@ -253,6 +258,8 @@ class Draft:
 
 def _equal(left: Any, right: Any) -> bool:
     """Equality of JSON values: `true` is not 1."""
+    if type(left) is str:
+        return bool(left == right)
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):

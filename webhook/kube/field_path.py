@@ -1,12 +1,10 @@
 """Places inside a Kubernetes object, written as its users write them."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from webhook.documents import Path
 
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _IDENTITY_KEYS = ("mountPath", "name", "key")
 """What names an item of a list, the first that it has: one volume may be mounted in several places."""
 
@@ -44,14 +42,15 @@ def identify(value: Any, path: Path) -> tuple[str | int, ...]:
 
     Two paths name one field exactly if they are identified alike, however the lists are ordered.
     """
-    identity = list(path)
+    identity: list[str | int] | None = None
     done = 0
     for depth, segment in enumerate(path):
         if isinstance(segment, int):
             value = value_at(value, path[done : depth + 1])
+            identity = identity or list(path)
             identity[depth] = _item_name(value, segment)
             done = depth + 1
-    return tuple(identity)
+    return tuple(identity) if identity else path
 
 
 def format_field(value: Any, path: Path) -> str:
@@ -60,7 +59,7 @@ def format_field(value: Any, path: Path) -> str:
     for segment, identity in zip(path, identify(value, path), strict=True):
         if isinstance(segment, int):
             text += f"[{identity}]" if isinstance(identity, int) else f'["{identity[1:-1]}"]'
-        elif _PLAIN_KEY.match(segment):
+        elif segment.isidentifier() and segment.isascii():
             text += f".{segment}" if text else segment
         else:
             text += f'["{segment}"]'
@@ -68,7 +67,7 @@ def format_field(value: Any, path: Path) -> str:
 
 
 def _item_name(item: Any, index: int) -> str | int:
-    if isinstance(item, Mapping):
+    if type(item) is dict or isinstance(item, Mapping):
         for key in _IDENTITY_KEYS:
             name = item.get(key)
             if isinstance(name, str):
