@@ -1,8 +1,8 @@
 """checkPlacement: an accelerator pod that cannot, or will not, land on nodes with its accelerators."""
 
-from collections.abc import Iterator, Mapping
-from itertools import combinations
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations, islice
+from typing import Any, ClassVar, TypeVar
 
 from webhook.documents import Path
 from webhook.facts import NodeGroup, Unknown
@@ -20,6 +20,12 @@ from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fa
 NODE_NAME: Path = ("spec", "nodeName")
 NODE_SELECTOR: Path = ("spec", "nodeSelector")
 REPELLING = ("NoSchedule", "NoExecute")
+
+MOST_PAIRS = 1_000
+"""Pairs of one alternative that are tried: those of 45 requirements. What contradicts itself only beyond stays pending in the
+scheduler, as it would without a gate."""
+
+_Found = TypeVar("_Found")
 
 
 class CheckPlacement(ValidatingRule):
@@ -109,14 +115,30 @@ def _place(subject: Subject, requirement: Requirement) -> Path:
     return TERMS
 
 
+def _in_every_alternative(
+    subject: Subject, find: Callable[[tuple[Requirement, ...]], _Found | None]
+) -> _Found | None:
+    """What is found in the first alternative of the pod, where something is found in each; else None."""
+    first: _Found | None = None
+    for alternative in alternatives(subject.object):
+        found = find(alternative)
+        if found is None:
+            return None
+        first = found if first is None else first
+    return first
+
+
+def _excluding_pair(alternative: tuple[Requirement, ...]) -> tuple[Requirement, Requirement] | None:
+    pairs = islice(combinations(alternative, 2), MOST_PAIRS)
+    return next(((own, other) for own, other in pairs if own.excludes(other)), None)
+
+
 def _off(subject: Subject, asked: str, vendors: frozenset[str]) -> Finding | None:
     """Every alternative shuns the labels that mark the vendors' nodes."""
-    culprits = [
-        next((own for own in alternative if _shuns(subject, own, vendors)), None)
-        for alternative in alternatives(subject.object)
-    ]
-    first = culprits[0] if culprits else None
-    if first is None or None in culprits:
+    first = _in_every_alternative(
+        subject, lambda each: next((own for own in each if _shuns(subject, own, vendors)), None)
+    )
+    if first is None:
         return None
     return fail("off", _place(subject, first), asked=asked, own=first.shown)
 
@@ -131,12 +153,11 @@ def _shuns(subject: Subject, own: Requirement, vendors: frozenset[str]) -> bool:
 
 def _other_vendor(subject: Subject, asked: str, vendors: frozenset[str]) -> Finding | None:
     """Every alternative demands labels that only nodes of other vendors have."""
-    culprits = [
-        next(((own, found) for own in alternative if (found := _foreign(subject, own, vendors))), None)
-        for alternative in alternatives(subject.object)
-    ]
-    first = culprits[0] if culprits else None
-    if first is None or None in culprits:
+    first = _in_every_alternative(
+        subject,
+        lambda each: next(((own, found) for own in each if (found := _foreign(subject, own, vendors))), None),
+    )
+    if first is None:
         return None
     own, found = first
     return fail(
@@ -160,12 +181,8 @@ def _foreign(subject: Subject, own: Requirement, vendors: frozenset[str]) -> fro
 
 def _impossible(subject: Subject) -> Finding | None:
     """Every alternative contradicts itself."""
-    pairs = [
-        next(((own, other) for own, other in combinations(alternative, 2) if own.excludes(other)), None)
-        for alternative in alternatives(subject.object)
-    ]
-    first = pairs[0] if pairs else None
-    if first is None or None in pairs:
+    first = _in_every_alternative(subject, _excluding_pair)
+    if first is None:
         return None
     return fail("impossible", _place(subject, first[0]), own=first[0].shown, other=first[1].shown)
 

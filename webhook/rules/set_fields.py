@@ -294,7 +294,7 @@ class SetFields(MutatingRule):
 
     def _chosen(self, subject: Subject) -> list[Container]:
         """The containers that the variables are for; ephemeral ones come later, by another call."""
-        holding = subject.workload.holders
+        holding = set(subject.workload.holders)
         return [
             each
             for each in containers(subject.object)

@@ -165,14 +165,16 @@ class SetStorageClass(MutatingRule):
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         """See `MutatingRule.mutate`."""
         if subject.request.kind == "PersistentVolumeClaim":
-            yield from self._set(subject, key, (), is_claim=True)
+            yield from self._set(subject, subject.draft.fork(), key, ())
             return
+        trial: Draft | None = None
         for index, volume in enumerate(list_at(subject.object, ("spec", "volumes"))):
             if mapping_at(volume, ("ephemeral", "volumeClaimTemplate", "spec")):
+                trial = trial or subject.draft.fork()  # one for all: each volume has a field of its own
                 base: Path = ("spec", "volumes", index, "ephemeral", "volumeClaimTemplate")
-                yield from self._set(subject, key, base, is_claim=False)
+                yield from self._set(subject, trial, key, base)
 
-    def _set(self, subject: Subject, key: str, base: Path, *, is_claim: bool) -> Iterator[Finding]:
+    def _set(self, subject: Subject, trial: Draft, key: str, base: Path) -> Iterator[Finding]:
         claim = mapping_at(subject.object, base)
         field: Path = (*base, "spec", "storageClassName")
         name = self._class_for(subject, claim)
@@ -180,9 +182,9 @@ class SetStorageClass(MutatingRule):
         if not name or chosen:
             yield chosen or _no_class(claim, base)
             return
-        default = _filled_in(subject, claim) if is_claim else None
+        default = None if base else _filled_in(subject, claim)
         # Only tried: a class that stays anyway is no error, whatever is known of the wanted one.
-        written = self._write(subject.draft.fork(), field, name, key, default)
+        written = self._write(trial, field, name, key, default)
         obstacle = _obstacle(subject, claim, name, base) if written is Written.WRITTEN else None
         if not written.holds:
             yield skip("kept", field, present=value_at(subject.object, field))
