@@ -85,6 +85,7 @@ class Catalogue:
         self._resource = lru_cache(_CACHED_NAMES)(self._find_resource)
         self._is_rdma = lru_cache(_CACHED_NAMES)(self._find_rdma)
         self._node_label_vendors = lru_cache(_CACHED_NAMES)(self._find_node_label_vendors)
+        self._taint_vendors = lru_cache(_CACHED_NAMES)(self._find_taint_vendors)
 
     @classmethod
     def from_value(cls, value: object) -> "Catalogue":
@@ -136,6 +137,10 @@ class Catalogue:
 
         The convention is kubernetes/kubernetes:plugin/pkg/admission/extendedresourcetoleration/admission.go.
         """
+        is_short = len(key) <= MAX_NAME_LENGTH
+        return (self._taint_vendors if is_short else self._find_taint_vendors)(key)
+
+    def _find_taint_vendors(self, key: str) -> frozenset[str]:
         marks = chain.from_iterable(layer.taints for layer in self._layers)
         vendors = {mark.vendor for mark in marks if mark.matches(key, None)}
         resource = self.resource(key)

@@ -1,5 +1,10 @@
 """Absolute paths of files inside a pod or on its node, compared by what they name and not by how they are written."""
 
+from functools import lru_cache
+
+LONGEST_KEPT = 256
+"""Characters of a path whose parts are kept: real paths are shorter, and what is kept of long ones would be megabytes."""
+
 
 def path_parts(path: str) -> tuple[str, ...]:
     """The names on the way from `/`, with `//`, `.` and `..` resolved; symbolic links are not known.
@@ -7,6 +12,10 @@ def path_parts(path: str) -> tuple[str, ...]:
     A path that does not begin with `/` is taken from there, as the kubelet takes a relative mount path
     (kubernetes/kubernetes:pkg/kubelet/kubelet_pods.go, makeMounts).
     """
+    return _known_parts(path) if len(path) <= LONGEST_KEPT else _parts(path)
+
+
+def _parts(path: str) -> tuple[str, ...]:
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":
@@ -14,6 +23,10 @@ def path_parts(path: str) -> tuple[str, ...]:
         elif part not in ("", "."):
             parts.append(part)
     return tuple(parts)
+
+
+_known_parts = lru_cache(2048)(_parts)
+"""Pods mount the same few places, and policies name always the same."""
 
 
 def is_at_or_below(path: str, directory: str) -> bool:

@@ -15,8 +15,11 @@ def compile_glob(pattern: str) -> Callable[[str], bool]:
     if "*" not in pattern:
         return pattern.__eq__
     parts = tuple(tuple(part.split("*")) for part in pattern.split("/"))
+    start = pattern.partition("*")[0]
 
     def matches(text: str) -> bool:
+        if not text.startswith(start):  # most texts fit no pattern, and this tells most of them
+            return False
         found = text.split("/")
         return len(found) == len(parts) and all(map(_part_matches, parts, found))
 
