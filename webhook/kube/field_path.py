@@ -12,15 +12,17 @@ _IDENTITY_KEYS = ("mountPath", "name", "key")
 def value_at(value: Any, path: Path) -> Any:
     """The value at `path`, or None where it, or a part on the way to it, is absent, null or of another type."""
     for segment in path:
-        if isinstance(segment, str):
-            if not (type(value) is dict or isinstance(value, Mapping)):
+        if type(value) is dict:  # keys are texts: an index finds nothing
+            value = value.get(segment)
+        elif value is None:
+            return None
+        elif isinstance(segment, str):
+            if not isinstance(value, Mapping):
                 return None
             value = value.get(segment)
         elif isinstance(value, list) and segment < len(value):
             value = value[segment]
         else:
-            return None
-        if value is None:
             return None
     return value
 

@@ -68,6 +68,7 @@ def whole_or_fraction(amount: Quantity) -> Quantity:
     return amount.numerator if amount.denominator == 1 else amount
 
 
+@lru_cache(maxsize=1024)
 def format_quantity(amount: Quantity) -> str:
     """The shortest text that stands for exactly this amount, for people to read.
 
