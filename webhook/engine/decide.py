@@ -24,12 +24,14 @@ def decide(finding: Finding, mode: Mode, failure_policy: Literal["Ignore", "Fail
         failure_policy: what an error is.
     """
     if finding.result is Result.FAIL or (finding.result is Result.ERROR and failure_policy == "Fail"):
-        return ACTIONS[min(mode, finding.ceiling, key=lambda each: each.rank)]
+        return ACTIONS[mode if mode.rank <= finding.ceiling.rank else finding.ceiling]
     return Action.RECORD if finding.result is Result.ERROR else Action.NONE
 
 
 def worst_result(findings: tuple[Finding, ...]) -> Result:
     """The result of a rule: that of its worst finding."""
+    if not findings:
+        return Result.PASS
     found = {finding.result for finding in findings}
     return next((result for result in WORST_FIRST if result in found), Result.PASS)
 
@@ -41,4 +43,4 @@ def worst_action(actions: list[Action]) -> Action:
 
 def weakest_action(one: Action, other: Action) -> Action:
     """The weaker of two actions."""
-    return min(one, other, key=STRENGTH.__getitem__)
+    return one if STRENGTH[one] <= STRENGTH[other] else other

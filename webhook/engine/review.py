@@ -220,7 +220,9 @@ def _judge(gate: Gate, request: AdmissionRequest, as_received: View, audited: Vi
     stored = _stored(gate, request) if request.operation == "UPDATE" else None
     spec_stays = stored is not None and _same_spec(as_received, stored)
     for candidate in bucket.candidates(as_received):
-        if not any(rule.beyond_spec or not spec_stays for _, rule in candidate.validating):
+        if not candidate.validating or (
+            spec_stays and not any(r.beyond_spec for _, r in candidate.validating)
+        ):
             continue
         for compiled, findings in _findings(candidate, as_received, audited):
             if spec_stays and not compiled.rule.beyond_spec:
@@ -265,6 +267,8 @@ def _is_new(finding: Finding, old: tuple[Finding, ...]) -> bool:
 
 
 def _report(compiled: CompiledRule, findings: tuple[Finding, ...], most: Action = Action.DENY) -> Report:
+    if not findings:
+        return Report(compiled, Result.PASS, Action.NONE)
     action = worst_action([decide(finding, compiled.mode, compiled.failure_policy) for finding in findings])
     return Report(compiled, worst_result(findings), weakest_action(action, most), findings)
 

@@ -43,8 +43,10 @@ class Mode(StrEnum):
     @property
     def rank(self) -> int:
         """How much it does, from 0 (nothing)."""
-        return list(Mode).index(self)
+        return _RANKS[self]
 
+
+_RANKS = {mode: rank for rank, mode in enumerate(Mode)}
 
 Text = tuple[str, str]
 """What is wrong (or why nothing was done), and what to do about it; with `{placeholders}` for a finding's arguments."""
