@@ -4,7 +4,8 @@ A pod's tolerations and node affinity are atomic lists: a client that applies it
 the API server refuses the update, since both are immutable, unless they are put back.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Set
 from functools import partial
 from operator import eq
 from typing import Any
@@ -25,19 +26,24 @@ def put_back(original: Mapping[str, Any], old: Mapping[str, Any], thought: Draft
         old: the stored object.
         thought: a draft of the update on which the CREATE mutations ran.
     """
-    draft = Draft(original)
+    draft, stored = Draft(original), {_text(term) for term in list_at(old, TERMS)}
     for change in thought.changes():
-        if change.appended and _was_stored(change, old, thought):
+        if change.appended and _was_stored(change, old, stored, thought):
             draft.append(change.path[:-1], change.after, change.rule, partial(eq, change.after), change.field)
     return draft
 
 
-def _was_stored(change: Change, old: Mapping[str, Any], thought: Draft) -> bool:
+def _was_stored(change: Change, old: Mapping[str, Any], stored: Set[str], thought: Draft) -> bool:
     if change.path[:-1] == TOLERATIONS:
         return change.after in list_at(old, TOLERATIONS)
     if change.path[: len(TERMS)] == TERMS and len(change.path) > len(TERMS):
         term = value_at(thought.object, change.path[: len(TERMS) + 1])
         sent = value_at(thought.original, change.path[: len(TERMS) + 1])
-        stored = list_at(old, TERMS)
-        return term in stored and sent not in stored  # a term that is stored as it was sent lacks nothing
+        # a term that is stored as it was sent lacks nothing
+        return _text(term) in stored and _text(sent) not in stored
     return False
+
+
+def _text(term: Any) -> str:
+    """The same for equal terms, so that one among thousands is found at once."""
+    return json.dumps(term, sort_keys=True)
