@@ -106,6 +106,8 @@ class LimitOvercommit(ValidatingRule):
 
 def _violation(limit: Quantity, request: Quantity, ratio: Fraction) -> tuple[str, dict[str, object]] | None:
     """What a limit breaks, as a text's name and what it says; None if nothing."""
+    if request > 0 and limit <= request * ratio:
+        return None
     args: dict[str, object] = {
         "limit": format_quantity(limit),
         "request": format_quantity(request),
@@ -113,6 +115,4 @@ def _violation(limit: Quantity, request: Quantity, ratio: Fraction) -> tuple[str
     }
     if request <= 0:
         return "no request", args
-    if limit > request * ratio:
-        return "over", args | {"most": format_quantity(request * ratio)}
-    return None
+    return "over", args | {"most": format_quantity(request * ratio)}

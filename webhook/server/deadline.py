@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from functools import lru_cache
 from urllib.parse import parse_qs
 
 #: What a webhook has when nothing is said (kubernetes/api:admissionregistration/v1, timeoutSeconds).
@@ -34,6 +35,7 @@ class Deadline:
         return self.passed
 
 
+@lru_cache(maxsize=32)
 def review_seconds(query: str) -> float:
     """Seconds for a review whose URL has this query string; what is not understood counts as not said."""
     timeout = parse_qs(query).get("timeout", [""])[-1] if query else ""

@@ -6,6 +6,7 @@ import re
 import sys
 from collections import Counter as Tally
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,7 @@ class Metrics:
         self._scraped.register(_Now(state, certificate))
         self._rules: dict[tuple[str, str], tuple[str, str]] = {}
         self._define(own)
+        self._keep_series()
 
     def _define(self, registry: CollectorRegistry) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -129,21 +131,28 @@ class Metrics:
             multiprocess_mode="livesum",
         )
 
+    def _keep_series(self) -> None:
+        """Find a series again without `labels`, which takes a lock; metrics keep as many series themselves."""
+        self._requests_of = cache(self.requests.labels)
+        self._duration_of = cache(self.duration.labels)
+        self._results_of = cache(self.results.labels)
+        self._mutations_of = cache(self.mutations.labels)
+
     def count_review(self, record: ReviewRecord, seconds: float, *, out_of_time: bool) -> None:
         """Count one review that was answered."""
         webhook, decision = str(record.webhook), str(record.decision)
         kind = record.kind if record.kind in KINDS else OTHER
         operation = record.operation if record.operation in OPERATIONS else OTHER
         dry_run = "true" if record.dry_run else "false"
-        self.requests.labels(webhook, operation, kind, decision, dry_run).inc()
-        self.duration.labels(webhook, decision).observe(seconds)
+        self._requests_of(webhook, operation, kind, decision, dry_run).inc()
+        self._duration_of(webhook, decision).observe(seconds)
         for policy, rule, result, mode in record.results:
             policy_label, rule_label = self._rule_labels(policy, rule)
-            self.results.labels(policy_label, rule_label, str(result), str(mode), "admission").inc()
+            self._results_of(policy_label, rule_label, str(result), str(mode), "admission").inc()
             if result == "error":
                 self.errors.labels(policy_label, rule_label).inc()
         for policy, rule, field in record.changes:
-            self.mutations.labels(self._rule_labels(policy, rule)[0], field_label(field)).inc()
+            self._mutations_of(self._rule_labels(policy, rule)[0], field_label(field)).inc()
         if out_of_time:
             self.deadlines.labels(webhook).inc()
 
