@@ -126,17 +126,14 @@ def requirements_of(expressions: Any) -> tuple[Requirement, ...]:
 
 def required_terms(pod: Mapping[str, Any]) -> tuple[Term, ...] | None:
     """The terms of a pod's required node affinity; None where it has no such affinity."""
-    if not mapping_at(pod, REQUIRED):
-        return None
-    return tuple(
-        Term(
-            (*TERMS, index),
-            requirements_of(term.get("matchExpressions")),
-            bool(term.get("matchFields")),
-        )
-        for index, term in enumerate(list_at(pod, TERMS))
-        if isinstance(term, Mapping)
-    )
+    return tuple(_terms(pod)) if mapping_at(pod, REQUIRED) else None
+
+
+def _terms(pod: Mapping[str, Any]) -> Iterator[Term]:
+    for index, term in enumerate(list_at(pod, TERMS)):
+        if isinstance(term, Mapping):
+            expressions, fields = requirements_of(term.get("matchExpressions")), term.get("matchFields")
+            yield Term((*TERMS, index), expressions, bool(fields))
 
 
 def selector_requirements(pod: Mapping[str, Any]) -> tuple[Requirement, ...]:
@@ -150,11 +147,10 @@ def selector_requirements(pod: Mapping[str, Any]) -> tuple[Requirement, ...]:
 def alternatives(pod: Mapping[str, Any]) -> Iterator[tuple[Requirement, ...]]:
     """The ways in which a node can suit: each is the node selector ANDed with one non-empty term."""
     selector = selector_requirements(pod)
-    terms = required_terms(pod)
-    if terms is None:
+    if not mapping_at(pod, REQUIRED):
         yield selector
         return
-    for term in terms:
+    for term in _terms(pod):  # one by one: the first often says enough
         if not term.is_empty:
             yield (*selector, *term.requirements)
 
