@@ -176,9 +176,9 @@ CASES = (
             2,
             {"Pod i26 in team-a": "unmatched"},
             problems=(
-                "14:18 error: metadata.labels.tier: expected text, found 1",
-                '20:22 error: spec.containers["m"].command[1]: expected text, found 5',
-                '21:28 error: spec.containers["m"].env["A"].value: expected text, found the boolean true',
+                "14:18 error: metadata.labels.tier: expected text, found a number",
+                '20:22 error: spec.containers["m"].command[1]: expected text, found a number',
+                '21:28 error: spec.containers["m"].env["A"].value: expected text, found a boolean',
             ),
         ),
         acts=False,

@@ -125,10 +125,10 @@ PROBLEMS = {
             "  containers:\n  - name: m\n    args: [5]\n    env:\n    - name: A\n      value: 1.5"
         ),
         [
-            "a.yaml:5:8: metadata.labels.a: expected text, found 1",
-            "a.yaml:7:8: metadata.annotations.b: expected text, found the boolean true",
-            'a.yaml:11:12: spec.containers["m"].args[0]: expected text, found 5',
-            'a.yaml:14:14: spec.containers["m"].env["A"].value: expected text, found 1.5',
+            "a.yaml:5:8: metadata.labels.a: expected text, found a number",
+            "a.yaml:7:8: metadata.annotations.b: expected text, found a boolean",
+            'a.yaml:11:12: spec.containers["m"].args[0]: expected text, found a number',
+            'a.yaml:14:14: spec.containers["m"].env["A"].value: expected text, found a number',
         ],
     ),
     "a number in a template": (
@@ -137,8 +137,8 @@ PROBLEMS = {
             "    spec:\n      containers:\n      - name: m\n        command: [sleep, 5]"
         ),
         [
-            "a.yaml:7:12: spec.template.metadata.labels.a: expected text, found 1",
-            'a.yaml:11:26: spec.template.spec.containers["m"].command[1]: expected text, found 5',
+            "a.yaml:7:12: spec.template.metadata.labels.a: expected text, found a number",
+            'a.yaml:11:26: spec.template.spec.containers["m"].command[1]: expected text, found a number',
         ],
     ),
     "whole bytes in thousandths": (
@@ -239,4 +239,4 @@ def test_what_was_warned_of_is_not_said_again() -> None:
     warned = {problem.position for problem in reading.problems}
     (document,) = reading.documents
     said = [str(problem).partition("\n")[0] for problem in problems_in(document, KINDS, warned)]
-    assert said == ["a.yaml:6:8: metadata.labels.b: expected text, found 1"]
+    assert said == ["a.yaml:6:8: metadata.labels.b: expected text, found a number"]

@@ -437,7 +437,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
     ),
     "a number": (
         {"env": {"NCCL_IB_DISABLE": 1}},
-        f"{WHERE}.env.NCCL_IB_DISABLE: expected a string, or a map with fromNamespaceLabel, found 1",
+        f"{WHERE}.env.NCCL_IB_DISABLE: expected a string, or a map with fromNamespaceLabel, found a number",
     ),
     "an empty label of the namespace": (
         {"labels": {"team": {"fromNamespaceLabel": ""}}},

@@ -236,7 +236,7 @@ def _gate(
 
     site = read_site(kinds, accelerators)
     loaded = load_policy_set(files, catalogue=site.catalogue, templates=site.templates)
-    documents, problems = read(facts, site.templates)
+    documents, problems = read(facts, site.templates, quoted=False)
     known = facts_in(documents, pod_security_default)
     gate = Gate(loaded.policy_set, known, now=datetime.now(UTC))
     return gate, (*site.problems, *loaded.problems, *problems)
@@ -259,8 +259,16 @@ def _check(paths: Sequence[str], reviewing: Reviewing) -> CheckResult:
     )
 
 
-def read(paths: Sequence[str], templates: TemplateKinds) -> tuple[list[Document], list[Problem]]:
-    """The documents in files of Kubernetes objects, and all that is wrong, file by file, from top to bottom."""
+def read(
+    paths: Sequence[str], templates: TemplateKinds, *, quoted: bool = True
+) -> tuple[list[Document], list[Problem]]:
+    """The documents in files of Kubernetes objects, and all that is wrong, file by file, from top to bottom.
+
+    Args:
+        paths: files, folders, or - for stdin.
+        templates: the kinds with templates of pods.
+        quoted: whether a fault in a file may be shown with the text that stands there.
+    """
     from webhook.documents import read_documents  # noqa: PLC0415
     from webhook.review_tools.manifests import problems_in  # noqa: PLC0415
 
@@ -272,7 +280,8 @@ def read(paths: Sequence[str], templates: TemplateKinds) -> tuple[list[Document]
         warned = {problem.position for problem in reading.problems}
         found = (each for document in reading.documents for each in problems_in(document, templates, warned))
         documents.extend(reading.documents)
-        problems.extend(sorted((*reading.problems, *found), key=lambda problem: problem.position or (0, 0)))
+        said = reading.problems if quoted else [problem.without_text() for problem in reading.problems]
+        problems.extend(sorted((*said, *found), key=lambda problem: problem.position or (0, 0)))
     return documents, problems
 
 

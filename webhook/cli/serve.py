@@ -222,7 +222,7 @@ def _read_facts(files: _Files) -> tuple[Facts, tuple[Problem, ...]]:
     inputs = read_inputs(map(str, files.facts))
     readings = [read_documents(data, source, strict=False) for source, data in inputs.files]
     documents = (document for reading in readings for document in reading.documents)
-    problems = (problem for reading in readings for problem in reading.problems)
+    problems = (problem.without_text() for reading in readings for problem in reading.problems)
     return facts_in(documents, files.pod_security_default), (*inputs.problems, *problems)
 
 

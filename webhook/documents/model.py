@@ -1,7 +1,7 @@
 """What reading a file gives: documents, problems, and the places of both."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from webhook.documents.nodes import Chunk, place_of
@@ -17,6 +17,10 @@ class Position(NamedTuple):
     """From 1."""
     column: int
     """From 1, in characters."""
+
+
+NOT_SHOWN = "this is not as Kubernetes expects it; the text is not shown, since files of facts may hold secrets"
+NOT_SHOWN_HINT = "podgate check shows it where the file is given as a manifest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,10 @@ class Problem:
         place = "" if self.position is None else f":{self.position.line}:{self.position.column}"
         hint = f"\n  hint: {self.hint}" if self.hint else ""
         return f"{self.source}{place}: {self.message}{hint}"
+
+    def without_text(self) -> "Problem":
+        """The same without a word of the file, which may hold secrets; a problem of a whole file quotes nothing."""
+        return self if self.position is None else replace(self, message=NOT_SHOWN, hint=NOT_SHOWN_HINT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ from webhook.documents import Document, Path, Problem
 _PLAIN_WORD = re.compile(r"[A-Za-z][\w./*-]*\Z")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
+ENVIRONMENT = "env"
+"""The key below which the values of environment variables stand, which may be secrets."""
+
 LONGEST_FOUND = 60
 """Characters of a found value that a message shows: enough to recognise it, short enough for one line."""
 
@@ -94,7 +97,8 @@ def _problem(details: ErrorDetails, document: Document, base: Path, model: type[
             found = f", found {shown(details['input'])}" if isinstance(details["input"], str) else ""
             place = document.locate((*path, *getattr(fault, "path", ())))
             return Problem(document.source, place, f"{where}: {fault}{found}")
-    message = f"{where}: expected {_expectation(details)}, found {shown(details['input'])}"
+    found = (shown_kind if ENVIRONMENT in path else shown)(details["input"])
+    message = f"{where}: expected {_expectation(details)}, found {found}"
     return Problem(document.source, document.locate(path, key=is_key), message, _remedy(details))
 
 
@@ -166,6 +170,15 @@ def shown(value: Any) -> str:
         else str(value)
     )
     return text if len(text) <= LONGEST_FOUND else text[: LONGEST_FOUND - 1] + "…"
+
+
+def shown_kind(value: Any) -> str:
+    """What a found value is, without the value itself, for places where secrets stand."""
+    if isinstance(value, bool):
+        return "a boolean"
+    if value is None or isinstance(value, dict | list):
+        return shown(value)
+    return "text" if isinstance(value, str) else "a number"
 
 
 _EXPECTATIONS = {

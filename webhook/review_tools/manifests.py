@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from webhook.documents import Document, Path, Position, Problem, listed_objects
-from webhook.documents.schema import shown
+from webhook.documents.schema import shown, shown_kind
 from webhook.engine import Outcome
 from webhook.facts import Facts
 from webhook.kube.admission_request import AdmissionRequest
@@ -197,12 +197,17 @@ def _no_texts(manifest: Manifest, templates: TemplateKinds) -> Iterator[Problem]
     for path in dict.fromkeys(_texts(manifest.value, templates)):
         value = value_at(manifest.value, path)
         if value is not None and not isinstance(value, str):
-            yield _expected(manifest, path, "text", TEXT_HINT)
+            yield _fault(manifest, path, f"expected text, found {shown_kind(value)}", TEXT_HINT)
 
 
 def _expected(manifest: Manifest, path: Path, expected: str, hint: str) -> Problem:
+    found = shown(value_at(manifest.value, path))
+    return _fault(manifest, path, f"expected {expected}, found {found}", hint)
+
+
+def _fault(manifest: Manifest, path: Path, text: str, hint: str) -> Problem:
     document, base, thing = manifest
-    message = f"{format_field(thing, path)}: expected {expected}, found {shown(value_at(thing, path))}"
+    message = f"{format_field(thing, path)}: {text}"
     return Problem(document.source, document.locate((*base, *path)), plain(message, LONGEST_MESSAGE), hint)
 
 

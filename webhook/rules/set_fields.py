@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, model_validator
 
 from webhook.documents import Path
-from webhook.documents.schema import Schema, shown
+from webhook.documents.schema import Schema, shown, shown_kind
 from webhook.facts import Unknown
 from webhook.kube.draft import FILL, Replace
 from webhook.kube.field_path import value_at
@@ -54,7 +54,7 @@ class FieldValue(Schema):
             if value.get("fromNamespaceLabel") == "":
                 raise ValueError("fromNamespaceLabel is empty; name a label of the namespace")
             return value
-        raise ValueError(f"expected a string, or a map with fromNamespaceLabel, found {shown(value)}")
+        raise ValueError(f"expected a string, or a map with fromNamespaceLabel, found {shown_kind(value)}")
 
     def value_for(self, subject: Subject) -> str | Unknown | None:
         """The value for a pod; None where its namespace has none."""
