@@ -23,6 +23,9 @@ BUG = 3
 INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
 
+LONGEST_LINE = 1000
+"""Characters of a line of a traceback: no line of our own is longer."""
+
 
 class Commands(click.Group):
     """Commands that are imported when they are called for; `--help` alone imports all."""
@@ -70,10 +73,11 @@ def _modules() -> list[str]:
 def _report_bug(ctx: click.Context, error: Exception) -> None:
     from webhook.kube.plain_text import plain  # noqa: PLC0415 - needed once in a lifetime
 
-    if ctx.params.get("debug"):
-        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    if ctx.params.get("debug"):  # the text of an error may quote an input, and so a secret: only on demand
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            click.echo(plain(line, LONGEST_LINE), err=True)
     click.echo(
-        f"podgate: internal error ({type(error).__name__}: {plain(error)}): please report it, with the input and "
+        f"podgate: internal error ({type(error).__name__}): please report it, with the input and "
         "what podgate --debug … prints",
         err=True,
     )

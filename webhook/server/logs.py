@@ -11,6 +11,7 @@ import json
 import logging
 import re
 import sys
+import traceback
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 #: of 200 characters and two lists of ten are 3 to 4 KiB, if not most of the characters need an escape.
 MAX_TEXT = 200
 MAX_LISTED = 10
+
+#: Of the last calls that led to an error: enough to find a bug, also in a recursion that has no end.
+MAX_FRAMES = 30
+MAX_CAUSES = 5
 
 #: DEL and C1; soft hyphen; Arabic letter mark; zero-width and direction marks; separators and embeddings;
 #: invisible operators and isolates; byte order mark; interlinear marks; tag characters.
@@ -108,30 +113,15 @@ def _short(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
 
 
-def without_environment(text: str, body: bytes) -> str:
-    """``text`` without the environment values of the review ``body``; for tracebacks of our own bugs."""
-    try:
-        review = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return text
-    for value in sorted(_environment_values(review), key=len, reverse=True):
-        text = text.replace(value, "<environment value>")
-    return text
+def trace_of(error: BaseException) -> str:
+    """Where an error of our own comes from, with those that led to it, the first first.
 
-
-def _environment_values(review: Any) -> set[str]:
-    """The ``value`` of each entry of each list called ``env``, wherever it stands."""
-    values: set[str] = set()
-    rest = [review]
-    while rest:
-        node = rest.pop()
-        if isinstance(node, list):
-            rest.extend(node)
-        elif isinstance(node, dict):
-            rest.extend(node.values())
-            environment = node.get("env")
-            entries = environment if isinstance(environment, list) else []
-            values.update(
-                str(entry["value"]) for entry in entries if isinstance(entry, dict) and entry.get("value")
-            )
-    return values
+    Types and places only: the text of an error may quote the object under review, and so a secret in it.
+    """
+    parts: list[str] = []
+    current: BaseException | None = error
+    while current is not None and len(parts) < MAX_CAUSES:
+        places = "".join(traceback.format_tb(current.__traceback__, -MAX_FRAMES))
+        parts.append(f"{places}{type(current).__qualname__}")
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    return "\n\n".join(reversed(parts))

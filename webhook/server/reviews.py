@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +11,7 @@ import structlog
 
 from webhook.admission import BadReviewError, Endpoint, answer_review
 from webhook.server.deadline import Deadline, review_seconds
-from webhook.server.logs import review_line, without_environment
+from webhook.server.logs import review_line, trace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -140,8 +139,8 @@ class ReviewRoutes:
             )
         except BadReviewError as error:
             return self._refuse("bad_review", 400, "BadRequest", str(error))
-        except Exception:  # noqa: BLE001  # our own bug: the webhook entry's failurePolicy has the last word
-            return self._bug(body, endpoint)
+        except Exception as error:  # noqa: BLE001  # our own bug: the webhook entry's failurePolicy has the last word
+            return self._bug(error, body, endpoint)
         self._record(answer.record, time.perf_counter() - started, deadline)
         return Reply(200, answer.body)
 
@@ -151,12 +150,12 @@ class ReviewRoutes:
             self._metrics.count_review(record, seconds, out_of_time=deadline.passed)
             if self._log_reviews:
                 log.info("review", **review_line(record, seconds))
-        except Exception:
-            log.exception("a review could not be recorded")
+        except Exception as error:  # noqa: BLE001  # what was found is sent whatever becomes of its record
+            log.error("a review could not be recorded", exception=trace_of(error))  # noqa: TRY400  # it would quote values
 
-    def _bug(self, body: bytes, endpoint: Endpoint) -> Reply:
+    def _bug(self, error: Exception, body: bytes, endpoint: Endpoint) -> Reply:
         uid = uid_of(body)
-        trace = without_environment(traceback.format_exc(), body)
+        trace = trace_of(error)
         log.error("a review failed: this is a bug", uid=uid, webhook=str(endpoint), exception=trace)
         return self._refuse("bug", 500, "InternalError", f"internal error in review {uid or 'without uid'}")
 
