@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from webhook.documents import Path
 from webhook.documents.schema import Schema
@@ -157,6 +157,8 @@ def unknown(fact: Unknown) -> Finding:
     return Finding(Result.ERROR, "unknown", {"why": fact.why}, needs=fact.needs)
 
 
+_Value = TypeVar("_Value")
+
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 """The moment of a review whose moment does not matter: no exception has ended."""
 
@@ -172,6 +174,7 @@ class Received:
     expired: Callable[[], bool] = lambda: False
     now: datetime = LONG_AGO
     _workload: Workload | None = None
+    computed: dict[Callable[[Mapping[str, Any]], Any], Any] = field(default_factory=dict)
 
     @property
     def object(self) -> Mapping[str, Any]:
@@ -184,6 +187,10 @@ class Received:
         if self._workload is None:
             self._workload = inspect_workload(self.object, self.catalogue)
         return self._workload
+
+    def pools_for(self, pod: Mapping[str, Any]) -> tuple[AcceleratorPool, ...]:
+        """The pools in which the pod could land, as some rule left it."""
+        return possible_pools(self.pools, pod, self.workload.accelerators)
 
     @property
     def namespace(self) -> Namespace | Unknown:
@@ -219,7 +226,7 @@ class Subject:
         self.draft = draft
         self.facts = received.facts
         self.request = received.request
-        self._pools_after: tuple[int, tuple[AcceleratorPool, ...]] = (-1, ())
+        self._computed_after: tuple[int, dict[Callable[[Mapping[str, Any]], Any], Any]] = (-1, {})
         self._bound_after: tuple[int, Bindings | None] = (-1, None)
         self._labels_after: tuple[int, Mapping[str, Any]] = (-1, {})
 
@@ -246,11 +253,29 @@ class Subject:
     @property
     def possible_pools(self) -> tuple[AcceleratorPool, ...]:
         """The pools in which the pod could land, as its affinity is now."""
-        writes, pools = self._pools_after
+        return self.once(self.received.pools_for)
+
+    def once(self, compute: Callable[[Mapping[str, Any]], _Value]) -> _Value:
+        """What follows from the object as it is now; computed again only after a rule wrote.
+
+        Args:
+            compute: gives the same for the same object within a review, and nobody changes what it gives.
+        """
+        known = self._computed()
+        if compute not in known:
+            known[compute] = compute(self.object)
+        found: _Value = known[compute]
+        return found
+
+    def _computed(self) -> dict[Callable[[Mapping[str, Any]], Any], Any]:
+        """What was computed of the object as it is now; all lanes in which nothing was written share one."""
+        if self.draft.object is self.received.object:
+            return self.received.computed
+        writes, computed = self._computed_after
         if writes != self.draft.writes:
-            pools = possible_pools(self.received.pools, self.object, self.workload.accelerators)
-            self._pools_after = (self.draft.writes, pools)
-        return pools
+            computed = {}
+            self._computed_after = (self.draft.writes, computed)
+        return computed
 
     @property
     def bindings(self) -> Bindings:

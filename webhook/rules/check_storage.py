@@ -10,7 +10,7 @@ from webhook.documents import Path
 from webhook.facts import StorageClass, Unknown
 from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.kube.file_path import absolute_path, is_at_or_below
-from webhook.kube.pod import containers
+from webhook.kube.pod import Container, containers
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, unknown
 from webhook.rules.set_storage_class import LEGACY_ANNOTATION
 
@@ -102,7 +102,7 @@ class CheckStorage(ValidatingRule):
 
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""
-        mounted = self._mounted(subject.object)
+        mounted = self._mounted(subject.once(containers))
         for index, volume in enumerate(list_at(subject.object, ("spec", "volumes"))):
             name = value_at(volume, ("name",))
             where = mounted.get(name) if isinstance(name, str) else None
@@ -110,10 +110,10 @@ class CheckStorage(ValidatingRule):
                 found = self._judge(subject, _Mount(volume, ("spec", "volumes", index), *where))
                 yield from [found] if found else []
 
-    def _mounted(self, pod: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    def _mounted(self, every: tuple[Container, ...]) -> dict[str, tuple[str, str]]:
         """By volume, the first path that matters where it is mounted, and the container."""
         found: dict[str, tuple[str, str]] = {}
-        for container in containers(pod):
+        for container in every:
             for mount in list_at(container.value, ("volumeMounts",)):
                 name, path = value_at(mount, ("name",)), value_at(mount, ("mountPath",))
                 if isinstance(name, str) and isinstance(path, str) and self._matters(path):

@@ -90,7 +90,7 @@ class ForbidBypass(ValidatingRule):
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""
         holders = set(subject.workload.holders)
-        for container in containers(subject.object):
+        for container in subject.once(containers):
             if container.path not in holders:
                 yield from self._variables(container)
             if self.privileged and value_at(container.value, ("securityContext", "privileged")) is True:

@@ -8,7 +8,7 @@ from webhook.rules.base import Subject
 def holders(subject: Subject) -> tuple[Container, ...]:
     """The containers that hold an accelerator, as they are now."""
     paths = set(subject.workload.holders)
-    return tuple(each for each in containers(subject.object) if each.path in paths) if paths else ()
+    return tuple(each for each in subject.once(containers) if each.path in paths) if paths else ()
 
 
 def devices_in(subject: Subject, holder: Container) -> int:

@@ -180,7 +180,7 @@ class LimitAcceleratorCount(ValidatingRule):
 
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""
-        held = [c for c in containers(subject.object) if mapping_at(c.value, ("resources",))]
+        held = [c for c in subject.once(containers) if mapping_at(c.value, ("resources",))]
         yield from self._refused_anyway(subject, held)
         if self.per_container:
             yield from self._containers(subject, held, self.per_container)
@@ -212,7 +212,7 @@ class LimitAcceleratorCount(ValidatingRule):
                 yield from _violations("container", resource, count, limit, [container])
 
     def _memory(self, subject: Subject, held: list[Container]) -> Iterator[Finding]:
-        asked = effective_requests(subject.object)
+        asked = subject.once(effective_requests)
         for resource, limit in self.memory.items():
             if asked.get(resource, 0) > limit.max:
                 yield fail(

@@ -86,7 +86,7 @@ class LimitOvercommit(ValidatingRule):
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""
         pod = subject.object
-        for each in containers(pod):
+        for each in subject.once(containers):
             yield from self._judge(pod, (*each.path, "resources"), container_requests(each.value))
         if mapping_at(pod, POD_LEVEL):
             yield from self._judge(pod, POD_LEVEL, own_requests(pod))

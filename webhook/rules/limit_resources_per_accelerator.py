@@ -106,7 +106,7 @@ class LimitResourcesPerAccelerator(ValidatingRule):
         elif not subject.workload.accelerators:
             yield skip("no accelerator", ("spec", "containers"))
         else:
-            asked = own_requests(subject.object)
+            asked = subject.once(own_requests)
             for resource, limit in (("cpu", self.cpu), ("memory", self.memory)):
                 if limit:
                     yield from self._missing(subject, resource, limit.max)

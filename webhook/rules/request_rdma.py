@@ -404,7 +404,7 @@ def _own_devices(
             quantity,
             wanted.get(container.path) if name in names else None,
         )
-        for container in containers(subject.object)
+        for container in subject.once(containers)
         for part in ("limits", "requests")
         for name, quantity in mapping_at(container.value, ("resources", part)).items()
         if quantity is not None

@@ -127,7 +127,7 @@ def _without_rdma(subject: Subject, evidence: str) -> Iterator[Finding]:
 
 
 def _without_lock(subject: Subject) -> Iterator[Finding]:
-    for container in containers(subject.object):
+    for container in subject.once(containers):
         devices = _devices(subject, container)
         if devices and not _may_lock(container):
             part = "limits" if value_at(container.value, ("resources", "limits", devices[0])) else "requests"
