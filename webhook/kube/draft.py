@@ -239,6 +239,9 @@ class Draft:
                 raise DraftError(
                     f"{format_field(self.object, path[: depth + 1])} is a {found}, not a {wanted.__name__}"
                 )
+            elif self._copies.get(id(child)) is child:  # ours already, and in its place
+                node = child
+                continue
             else:
                 child = self._own(child)
             if isinstance(segment, int) and segment == len(node):
@@ -270,7 +273,7 @@ def _equal(left: Any, right: Any) -> bool:
 def _difference(before: Any, after: Any, path: Path) -> Iterator[dict[str, Any]]:
     if before is after:
         return
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
+    if type(before) is type(after) is dict or (isinstance(before, Mapping) and isinstance(after, Mapping)):
         yield from _map_difference(before, after, path)
     elif isinstance(before, list) and isinstance(after, list) and len(before) <= len(after):
         yield from _list_difference(before, after, path)

@@ -18,7 +18,7 @@ def escape(segment: str) -> str:
 
 def format_pointer(path: Path) -> str:
     """The pointer to a path of map keys and list indices; the empty string is the whole document."""
-    return "".join(f"/{escape(str(segment))}" for segment in path)
+    return "".join([f"/{escape(segment) if isinstance(segment, str) else segment}" for segment in path])
 
 
 def parse_pointer(text: str) -> tuple[str, ...]:

@@ -63,6 +63,6 @@ def _entry_owns(entry: Any, keys: tuple[str, ...]) -> bool | None:
             # An empty node is a leaf: what is below it was written with it.
             return len(node) == 0
         node = node[key]
-        if not isinstance(node, Mapping):
+        if not (type(node) is dict or isinstance(node, Mapping)):
             return None
     return True

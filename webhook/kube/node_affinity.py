@@ -7,7 +7,6 @@ matches no objects" (kubernetes/api:core/v1/types.go, NodeSelectorTerm).
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
@@ -29,8 +28,7 @@ MOST_COMBINATIONS = 64
 names values that no pool has, and then it does not pin the pod to them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(NamedTuple):
     """One requirement on a node label."""
 
     key: str
@@ -120,7 +118,9 @@ def requirements_of(expressions: Any) -> tuple[Requirement, ...]:
     return tuple(
         Requirement(e["key"], e["operator"], tuple(v for v in list_at(e, ("values",)) if isinstance(v, str)))
         for e in expressions
-        if isinstance(e, Mapping) and isinstance(e.get("key"), str) and isinstance(e.get("operator"), str)
+        if (type(e) is dict or isinstance(e, Mapping))
+        and isinstance(e.get("key"), str)
+        and isinstance(e.get("operator"), str)
     )
 
 
@@ -131,7 +131,7 @@ def required_terms(pod: Mapping[str, Any]) -> tuple[Term, ...] | None:
 
 def _terms(pod: Mapping[str, Any]) -> Iterator[Term]:
     for index, term in enumerate(list_at(pod, TERMS)):
-        if isinstance(term, Mapping):
+        if type(term) is dict or isinstance(term, Mapping):
             expressions, fields = requirements_of(term.get("matchExpressions")), term.get("matchFields")
             yield Term((*TERMS, index), expressions, bool(fields))
 
