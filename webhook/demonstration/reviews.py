@@ -78,7 +78,7 @@ def about_to_be_stored(workload: Workload, thing: Mapping[str, Any], time: str) 
 
 
 def _resource_of(group: str, kind: str) -> str:
-    """The resource's name in paths; of controllers as webhook/kube/templates.yaml has it, `deployments.apps`.
+    """The resource's name in paths; of controllers as webhook/kube/templates/templates.yaml has it, `deployments.apps`.
 
     Raises:
         KeyError: there is no such kind.
