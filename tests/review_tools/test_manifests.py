@@ -203,12 +203,12 @@ PROBLEMS = {
     ),
     "a document that is text": (
         "just text",
-        ["a.yaml:1:1: expected a Kubernetes object (a map), found 'just text'"],
+        ["a.yaml:1:1: expected a Kubernetes object (a map), found text"],
     ),
     "a document without a kind": ("a: b", ["a.yaml:1:1: no Kubernetes object: kind is missing"]),
     "an item that is text, two Lists deep": (
         "kind: List\nitems:\n- kind: List\n  items:\n  - text\n  - kind: Thing",
-        ["a.yaml:5:5: expected a Kubernetes object (a map), found 'text'"],
+        ["a.yaml:5:5: expected a Kubernetes object (a map), found text"],
     ),
 }
 

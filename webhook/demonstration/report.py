@@ -20,6 +20,7 @@ SHORT = 90
 """Characters of a map or list, as Python writes it, that is shown in one line."""
 
 INDENT = "   "
+NOT_SHOWN = "…"
 
 Paint = Callable[[str, str], str]
 
@@ -64,7 +65,7 @@ def render_summary(results: Sequence[Result], seconds: float) -> str:
 
 def render_diff(before: Mapping[str, Any], after: Mapping[str, Any], paint: Paint) -> Iterator[str]:
     """What was taken away and what was added, as YAML, each under the place in which it stands."""
-    for place, changes in _changes("", _without_record(before), _without_record(after)):
+    for place, changes in _changes("", _shown(before), _shown(after)):
         yield paint(f"@@ {place.removeprefix('.') or 'the object'}", CYAN)
         for sign, part in changes:
             yield from (paint(f"{sign} {line}", RED if sign == "-" else GREEN) for line in _yaml(part))
@@ -126,6 +127,27 @@ def _record(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str
         short = {key: mapping_at(after, path)[OWN_PREFIX + key] for key in own if key != "changes"}
         texts = [f"{key}: {value}" for key, value in short.items()]
         yield f"+ annotations {OWN_PREFIX}… ({', '.join(['changes', *texts])})"
+
+
+def _shown(thing: Mapping[str, Any]) -> Any:
+    return _without_values(_without_record(thing))
+
+
+def _without_values(part: Any) -> Any:
+    """A part with the names alone of environment variables, whose values may be secrets and which no policy changes."""
+    if isinstance(part, list):
+        return [_without_values(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    kept = {key: _without_values(value) for key, value in part.items()}
+    if isinstance(part.get("env"), list):
+        kept["env"] = [_without_value(variable) for variable in part["env"]]
+    return kept
+
+
+def _without_value(variable: Any) -> Any:
+    has_value = isinstance(variable, dict) and "value" in variable
+    return {**variable, "value": NOT_SHOWN} if has_value else variable
 
 
 def _without_record(thing: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -271,7 +271,7 @@ def _text(value: Any) -> str:
 
 def _strays(document: Document, path: Path, value: Any) -> Iterator[Problem]:
     if not isinstance(value, dict):
-        message = f"expected a Kubernetes object (a map), found {shown(value)}"
+        message = f"expected a Kubernetes object (a map), found {shown_kind(value)}"
         yield Problem(document.source, document.locate(path), message, OBJECT_HINT)
     elif not path and not value.get("kind"):
         message = "no Kubernetes object: kind is missing"
