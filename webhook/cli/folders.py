@@ -17,6 +17,9 @@ SUFFIXES = (".yaml", ".yml")
 TEST_SUFFIXES = (".test.yaml", ".test.yml")
 PREREQUISITES = "prerequisites"
 
+#: PATH_MAX of Linux: no name of a file is cut.
+LONGEST_NAME = 4096
+
 #: A ConfigMap holds 1 MiB; a file ten times as large is a mistake, and would be read every time it changes.
 MAX_FILE = 10 * 1024 * 1024
 #: Far more policies than anybody has; a wrong path (a home folder) should say so instead of taking minutes.
@@ -35,7 +38,14 @@ def read_folders(paths: Sequence[Path]) -> list[tuple[str, bytes]]:
     Raises:
         FolderError: A path does not exist, or something in it cannot be read.
     """
-    return [(str(path), _read(path)) for path in _files(paths, SUFFIXES)]
+    return [(shown(path), _read(path)) for path in _files(paths, SUFFIXES)]
+
+
+def shown(path: Path) -> str:
+    """A path as messages show it: whoever names a file may put control characters into its name."""
+    from webhook.kube.plain_text import plain  # noqa: PLC0415 - commands import the core when they run
+
+    return plain(path, LONGEST_NAME)
 
 
 def fingerprint(paths: Sequence[Path], suffixes: tuple[str, ...] = SUFFIXES) -> Hashable:
@@ -58,10 +68,12 @@ def _stamp(path: Path) -> tuple[int, ...]:
 def _read(path: Path) -> bytes:
     try:
         if path.stat().st_size > MAX_FILE:
-            raise FolderError(f"{path}: larger than {MAX_FILE // 1024 // 1024} MiB: not a file of policies")
+            raise FolderError(
+                f"{shown(path)}: larger than {MAX_FILE // 1024 // 1024} MiB: not a file of policies"
+            )
         return path.read_bytes()
     except OSError as error:
-        raise FolderError(f"{path}: {error.strerror}") from error
+        raise FolderError(f"{shown(path)}: {error.strerror}") from error
 
 
 def _files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> Iterator[Path]:
@@ -70,7 +82,9 @@ def _files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> Iterator[Path]:
         for file in _under(path, suffixes):
             count += 1
             if count > MAX_FILES:
-                raise FolderError(f"{path}: more than {MAX_FILES} YAML files: is this the right folder?")
+                raise FolderError(
+                    f"{shown(path)}: more than {MAX_FILES} YAML files: is this the right folder?"
+                )
             yield file
 
 
@@ -78,13 +92,13 @@ def _under(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise FolderError(f"{path}: {error.strerror}") from error
+        raise FolderError(f"{shown(path)}: {error.strerror}") from error
     if stat.S_ISDIR(mode):
         yield from _walk(path, suffixes, frozenset())
     elif stat.S_ISREG(mode):
         yield path
     else:
-        raise FolderError(f"{path}: neither a folder nor a file")
+        raise FolderError(f"{shown(path)}: neither a folder nor a file")
 
 
 def _walk(folder: Path, suffixes: tuple[str, ...], above: frozenset[tuple[int, int]]) -> Iterator[Path]:
@@ -115,7 +129,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return sorted((entry for entry in entries if not entry.name.startswith(".")), key=_name)
     except OSError as error:
-        raise FolderError(f"{folder}: {error.strerror}") from error
+        raise FolderError(f"{shown(folder)}: {error.strerror}") from error
 
 
 def _name(entry: os.DirEntry[str]) -> str:

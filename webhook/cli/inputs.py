@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from webhook.cli.folders import shown
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -15,9 +17,6 @@ if TYPE_CHECKING:
 STDIN = "-"
 STDIN_NAME = "<stdin>"
 SUFFIXES = (".yaml", ".yml", ".json")
-
-LONGEST_NAME = 4096
-"""PATH_MAX of Linux: no name of a file is cut."""
 
 LARGEST_FILE = 512 * 1024 * 1024
 """Bytes: ten times `kubectl get pods -A -o yaml` of 5,000 pods; more would not fit into memory as values."""
@@ -60,7 +59,7 @@ def _below(path: Path, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
     for file in _files(path, problems):
         data = _read(file, problems)
         if data is not None:
-            yield _shown(file), data
+            yield shown(file), data
 
 
 def _files(path: Path, problems: list[Problem]) -> Iterator[Path]:
@@ -108,15 +107,9 @@ def _reason(error: OSError) -> str:
     return f"cannot be read: {os.strerror(error.errno) if error.errno else error}"
 
 
-def _shown(path: Path) -> str:
-    from webhook.kube.plain_text import plain  # noqa: PLC0415 - commands import the core when they run
-
-    return plain(path, LONGEST_NAME)
-
-
 def _say(
     problems: list[Problem], path: Path, message: str, hint: str = "", *, is_warning: bool = False
 ) -> None:
     from webhook.documents import Problem  # noqa: PLC0415
 
-    problems.append(Problem(_shown(path), None, message, hint, is_warning))
+    problems.append(Problem(shown(path), None, message, hint, is_warning))
