@@ -110,6 +110,21 @@ def test_each_validating_endpoint_answers_for_its_policies(endpoint: Endpoint, r
     assert [cause["reason"] for cause in response["status"]["details"]["causes"]] == rules
 
 
+def test_the_two_endpoints_together_find_what_the_one_finds() -> None:
+    policies = load(
+        policy("a", CAP),
+        policy("b", CAP, failurePolicy="Fail"),
+        policy("c", RDMA, failurePolicy="Fail"),
+        policy("d", RDMA, mode="warn"),
+    )
+    whole, *halves = (
+        record_of(policies, each, training_pod()).results
+        for each in (VALIDATE, VALIDATE_FAIL, VALIDATE_IGNORE)
+    )
+    assert [{name for name, *_ in half} for half in halves] == [{"b", "c"}, {"a", "d"}]
+    assert sorted(whole) == sorted(halves[0] + halves[1])
+
+
 def test_own_texts_are_shown_in_every_language() -> None:
     own = {"message": {"en": "Too many", "zh": "太多"}, "remediation": "Ask"}
     policies = load(policy("p", CAP | own))

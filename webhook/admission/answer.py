@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 import orjson
 
@@ -24,7 +25,10 @@ class Endpoint(StrEnum):
     VALIDATE_IGNORE = "validate/ignore"
 
 
-OWN_POLICIES = {Endpoint.VALIDATE_FAIL: "Fail", Endpoint.VALIDATE_IGNORE: "Ignore"}
+OWN_POLICIES: dict[Endpoint, Literal["Ignore", "Fail"]] = {
+    Endpoint.VALIDATE_FAIL: "Fail",
+    Endpoint.VALIDATE_IGNORE: "Ignore",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def answer_review(  # noqa: PLR0913 - what a Gate holds, by name
         BadReviewError: the body is no AdmissionReview that can be answered.
     """
     request = parse_review(body)
-    gate = Gate(policy_set, facts, settled, deadline, now)
+    gate = Gate(policy_set, facts, settled, deadline, now, OWN_POLICIES.get(endpoint))
     mutating = endpoint is Endpoint.MUTATE
     outcome = mutate(gate, request) if mutating else _own(validate(gate, request), endpoint)
     response = build_response(outcome, languages, mutating=mutating)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import Literal
 
 from webhook.engine import annotations
 from webhook.engine.decide import decide, weakest_action, worst_action, worst_result
@@ -24,7 +25,7 @@ from webhook.kube.draft import Change, Draft
 from webhook.kube.field_path import value_at
 from webhook.policy import CompiledRule, PolicySet
 from webhook.policy.match import View
-from webhook.policy.policy_set import Candidate
+from webhook.policy.policy_set import Candidate, CompiledPolicy
 from webhook.rules.base import (
     LONG_AGO,
     NOT_ASKED,
@@ -51,6 +52,8 @@ class Gate:
         settled: False for a while after a start or a change of policies, when replicas may answer by different sets.
         expired: whether the time for the review ran out; asked between policies.
         now: the moment of the review; exceptions that ended before are not in force.
+        failure_policy: only policies with this one are judged; None for all. Whoever answers for some needs no others: what one
+            rule finds does not depend on what another judges.
     """
 
     policy_set: PolicySet
@@ -58,6 +61,11 @@ class Gate:
     settled: bool = True
     expired: Callable[[], bool] = never
     now: datetime = LONG_AGO
+    failure_policy: Literal["Ignore", "Fail"] | None = None
+
+    def judges(self, thing: CompiledPolicy | CompiledRule) -> bool:
+        """Whether a policy, or a rule of one, is to be judged; no override changes a failurePolicy."""
+        return self.failure_policy in (None, thing.failure_policy)
 
     def receive(self, request: AdmissionRequest) -> Received:
         """The request with what rules may ask of it."""
@@ -191,6 +199,8 @@ def _verify(gate: Gate, lanes: Lanes, as_received: View) -> Iterator[Report]:
     for change in lanes.real.subject.draft.changes():
         missing.setdefault(change.rule, []).append(change)
     for compiled, findings in lanes.found:
+        if not gate.judges(compiled):
+            continue
         ceiling = compiled.ceiling if settled else Mode.WARN
         own = [
             *_unapplied(missing.get(compiled.key, ())),
@@ -220,9 +230,9 @@ def _judge(gate: Gate, request: AdmissionRequest, as_received: View, audited: Vi
     stored = _stored(gate, request) if request.operation == "UPDATE" else None
     spec_stays = stored is not None and _same_spec(as_received, stored)
     for candidate in bucket.candidates(as_received):
-        if not candidate.validating or (
-            spec_stays and not any(r.beyond_spec for _, r in candidate.validating)
-        ):
+        if not (candidate.validating and gate.judges(candidate.policy)):
+            continue
+        if spec_stays and not any(rule.beyond_spec for _, rule in candidate.validating):
             continue
         for compiled, findings in _findings(candidate, as_received, audited):
             if spec_stays and not compiled.rule.beyond_spec:
