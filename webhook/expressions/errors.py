@@ -1,11 +1,16 @@
 """What can go wrong with an expression: at load, and in one evaluation."""
 
+from webhook.kube.plain_text import plain
+
+LONGEST_MESSAGE = 1000
+"""Characters: the longest of ours, which lists all functions, has some 500."""
+
 
 class ExpressionError(ValueError):
     """An expression that is refused at load.
 
     Attributes:
-        message: What was found, in one line.
+        message: What was found, in one line that a terminal shows as it is, whatever the expression holds.
         line: Line inside the expression's own text, from 1.
         column: Column inside that line in characters, from 1.
         hint: What to write instead; empty where there is nothing to say.
@@ -13,7 +18,7 @@ class ExpressionError(ValueError):
 
     def __init__(self, message: str, line: int = 1, column: int = 1, hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
+        self.message = plain(message, LONGEST_MESSAGE)
         self.line = line
         self.column = column
         self.hint = hint
