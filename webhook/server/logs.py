@@ -12,6 +12,7 @@ import logging
 import re
 import sys
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,17 @@ def _escaped(match: re.Match[str]) -> str:
     return json.dumps(match.group()).strip('"').replace("\x7f", "\\u007f")
 
 
+class Lines(structlog.BytesLogger):
+    """Writes lines; one that finds no room (a full disk, a reader that is gone) is lost, and costs no review its answer."""
+
+    def msg(self, message: bytes) -> None:
+        """Write one line."""
+        with suppress(OSError):
+            super().msg(message)
+
+    log = debug = info = warn = warning = error = err = critical = exception = fatal = failure = msg
+
+
 def configure_logs(level: str) -> None:
     """Send our lines, gunicorn's and every library's to stderr, from ``level`` (``info``, …) on."""
     number = logging.getLevelNamesMapping()[level.upper()]
@@ -64,7 +76,7 @@ def configure_logs(level: str) -> None:
             _stamped,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.BytesLoggerFactory(file=sys.stderr.buffer),
+        logger_factory=lambda *_: Lines(sys.stderr.buffer),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[ForeignLines()], level=number, force=True)
