@@ -1,0 +1,105 @@
+"""A few hostile peers against the real server over TLS: it goes on, and its memory stays bounded."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from tests.engine.gates import training_pod
+from tests.hostile.objects import OBJECTS, review
+from tests.server.conftest import SHIPPED, ca, furnish
+from tests.server.running import Running, free_port, launch
+from tests.server.test_bodies import HEAD, resident
+from webhook.server.connections import MAX_UNFINISHED_BYTES
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+    import certs
+
+__all__ = ["ca"]  # a fixture
+
+WHOLE = orjson.dumps(review(training_pod()))
+MIB = 1024 * 1024
+NAMES = [
+    "5,000 containers with GPUs",
+    "20,000 terms",
+    "names of 100 KB",
+    "control characters",
+    "a RayCluster of 20,000 groups",
+]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, ca: certs.Pair) -> Iterator[Running]:
+    folder, port = furnish(tmp_path_factory.mktemp("hostile"), ca), free_port()
+    (folder / "port").write_text(str(port))
+    options = ["--policies", SHIPPED, "--cert", folder / "tls.crt", "--key", folder / "tls.key"]
+    program = [sys.executable, "-c", "from webhook.cli.main import main; main()", "serve"]
+    running = launch([*program, *map(str, options), "--bind", f"127.0.0.1:{port}"], folder)
+    yield running
+    assert "Traceback" not in running.log()
+    running.stop()
+
+
+def serves(gateway: Running) -> bool:
+    code, answer = gateway.post(WHOLE)
+    return code == 200 and answer["response"]["uid"] == "u-1"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_object_gets_one_answer_and_one_line(name: str, gateway: Running) -> None:
+    before = gateway.log().count('"event":"review"')
+    started = time.monotonic()
+    code, answer = gateway.post(orjson.dumps(review(OBJECTS[name]())))
+    assert time.monotonic() - started < 4
+    assert (code, answer["response"]["allowed"]) == (200, True)
+    assert gateway.log().count('"event":"review"') == before + 1
+    line = gateway.log().splitlines()[-1]
+    assert line.isprintable()
+    assert json.loads(line)["uid"] == "u-1"
+    assert serves(gateway)
+
+
+def test_a_thousand_unfinished_bodies_are_bounded(gateway: Running) -> None:
+    """A thousand times 128 KiB is twice what may be held; freed memory stays with the process."""
+    before = resident(gateway)
+    held: list[socket.socket] = []
+    try:
+        for _ in range(1_000):
+            with suppress(OSError):
+                connection = gateway.tls()
+                held.append(connection)
+                connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % MIB + b"x" * (MIB // 8))
+        started = time.monotonic()
+        assert serves(gateway)
+        assert time.monotonic() - started < 3
+        assert resident(gateway) - before < 3 * MAX_UNFINISHED_BYTES
+        assert gateway.metric('podgate_request_rejected_total{reason="unfinished_bodies"}') > 0
+    finally:
+        for each in held:
+            each.close()
+    assert serves(gateway)
+
+
+def test_slow_drips_hold_nobody_up(gateway: Running) -> None:
+    dripping = [gateway.tls() for _ in range(50)]
+    try:
+        for each in dripping:
+            each.sendall(HEAD + b"Content-Length: 100\r\n\r\n")
+        for _ in range(5):
+            for each in dripping:
+                each.sendall(b"{")
+            started = time.monotonic()
+            assert serves(gateway)
+            assert time.monotonic() - started < 1
+    finally:
+        for each in dripping:
+            each.close()

@@ -1,0 +1,164 @@
+"""Faults of our own making: an error of ours is a 500 with the uid and nothing else, and never a decision."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from importlib import import_module
+from operator import attrgetter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+import structlog.testing
+
+from tests.engine.gates import training_pod
+from tests.hostile.app import make_client
+from tests.hostile.objects import review
+from tests.server.conftest import SHIPPED, ca, folder, serve
+from tests.server.running import Running, eventually, worker_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["ca", "folder", "serve"]  # fixtures
+
+SECRET = "planted-d41d8cd9"
+WHOLE = review(training_pod())
+STEPS = {
+    "parse": ("webhook.admission.answer:parse_review", "both"),
+    "match": ("webhook.engine.review:Lanes.of", "both"),
+    "mutate": ("webhook.engine.review:run_mutations", "both"),
+    "validate": ("webhook.engine.review:_judge", "/validate"),
+    "decide": ("webhook.engine.review:decide", "/validate"),
+    "the patch": ("webhook.kube.draft:Draft.patch", "/mutate"),
+    "the response": ("webhook.admission.answer:build_response", "both"),
+    "the record": ("webhook.admission.answer:_record", "both"),
+}
+ERRORS = [
+    RuntimeError(SECRET),
+    RecursionError(SECRET),
+    MemoryError(SECRET),
+    KeyError(SECRET),
+    AssertionError(),
+]
+CASES = [
+    (target, path)
+    for target, where in STEPS.values()
+    for path in ("/mutate", "/validate")
+    if where in ("both", path)
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(("target", "path"), CASES)
+def test_an_error_in_a_step_is_no_decision(
+    target: str, path: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    client = make_client()
+    module, _, name = target.partition(":")
+    holder, _, last = f"module.{name}".rpartition(".")
+    step = SimpleNamespace(module=import_module(module))
+    monkeypatch.setattr(attrgetter(holder)(step), last, fails)
+    with structlog.testing.capture_logs() as lines:
+        answer = client.post(path, data=orjson.dumps(WHOLE), content_type="application/json")
+    assert answer.status_code == 500
+    status = orjson.loads(answer.data)
+    assert status["message"] == "internal error in review u-1"
+    assert SECRET not in answer.text
+    assert "response" not in status
+    assert [line["event"] for line in lines] == ["a review failed: this is a bug"]
+    monkeypatch.undo()
+    assert client.post(path, data=orjson.dumps(WHOLE), content_type="application/json").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate"])
+def test_a_line_that_cannot_be_written_does_not_cost_the_answer(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = make_client()
+    monkeypatch.setattr("webhook.server.reviews.review_line", lambda *_: 1 / 0)
+    with structlog.testing.capture_logs() as lines:
+        answer = client.post(path, data=orjson.dumps(WHOLE), content_type="application/json")
+    assert answer.status_code == 200
+    assert [line["event"] for line in lines] == ["a review could not be recorded"]
+
+
+def answers(gateway: Running) -> bool:
+    """Whether a review is answered, perhaps not yet."""
+    try:
+        return gateway.post(orjson.dumps(WHOLE))[0] == 200
+    except OSError:
+        return False
+
+
+def test_a_worker_killed_under_load_is_followed_by_the_next(serve: Callable[..., Running]) -> None:
+    gateway = serve()
+    stop = threading.Event()
+    served: list[bool] = []
+
+    def load() -> None:
+        while not stop.is_set():
+            served.append(answers(gateway))
+
+    clients = [threading.Thread(target=load) for _ in range(2)]
+    for client in clients:
+        client.start()
+    try:
+        eventually(lambda: True in served)
+        killed = worker_of(gateway)
+        os.kill(killed, signal.SIGKILL)
+        eventually(lambda: answers(gateway) and worker_of(gateway) != killed, 15)
+    finally:
+        stop.set()
+        for client in clients:
+            client.join(10)
+    assert "Traceback" not in gateway.log()
+
+
+def test_policies_and_certificate_gone_are_said_and_serving_goes_on(
+    folder: Path, serve: Callable[..., Running]
+) -> None:
+    policies = folder / "served"
+    policies.mkdir()
+    for path in SHIPPED.glob("gpu-*.yaml"):
+        shutil.copy(path, policies)
+    gateway = serve(policies=policies)
+    shutil.rmtree(policies)
+    (folder / "tls.crt").unlink()
+    (folder / "tls.key").unlink()
+    eventually(lambda: "policies not loaded, the old set stays" in gateway.log(), 15)
+    eventually(lambda: "certificate not loaded, the last good pair stays" in gateway.log(), 15)
+    assert answers(gateway)
+    code, ready = gateway.get("/readyz")
+    assert code == 200
+    assert orjson.loads(ready)["fault"]
+    assert orjson.loads(ready)["certificate"]["fault"]
+
+
+def test_a_log_on_a_full_disk_costs_no_answer() -> None:
+    program = """
+import sys, orjson
+from webhook.server.logs import configure_logs
+from tests.hostile.app import make_client
+from tests.hostile.test_own_faults import WHOLE
+configure_logs("info")
+client = make_client()
+for path in ("/mutate", "/validate"):
+    answer = client.post(path, data=orjson.dumps(WHOLE), content_type="application/json")
+    print(answer.status_code, b'"allowed":true' in answer.data)
+"""
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=full, check=False, timeout=60
+        )
+    assert done.stdout.split() == [b"200", b"True", b"200", b"True"]
