@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 FORMATS = ("table", "json")
+NEW_FILE = 0o666
+"""The mode of a new file, of which the umask takes away."""
+
 NOT_WRITTEN = "the results could not be written"
 
 
@@ -103,10 +108,15 @@ def print_text(text: str, *, err: bool = False) -> None:
 def write_file(path: Path, text: str) -> None:
     """Write a file wholly or not at all; into a device or a pipe, just write.
 
+    A link is followed, as a shell's redirection follows it, but not one that somebody else put into a folder that everybody may
+    write to (linux:Documentation/admin-guide/sysctl/fs.rst, protected_symlinks).
+
     Raises:
         OutputError: it cannot be written.
     """
     try:
+        if _is_foreign_link(path):
+            raise OutputError(f"{path}: a link that somebody else made in a shared folder: {NOT_WRITTEN}")
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
         else:
@@ -115,10 +125,22 @@ def write_file(path: Path, text: str) -> None:
         raise OutputError(f"{path}: {error.strerror}: {NOT_WRITTEN}") from error
 
 
+def _is_foreign_link(path: Path) -> bool:
+    if not path.is_symlink():
+        return False
+    folder = path.parent.stat()
+    is_shared = bool(folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH)
+    return is_shared and path.lstat().st_uid not in {os.geteuid(), folder.st_uid}
+
+
 def _replace(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else NEW_FILE
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    # Never into a file or a link that is there already, and never readable by more than the old file was.
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        beside.write_text(text, encoding="utf-8")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
         beside.replace(path)
     except OSError:
         beside.unlink(missing_ok=True)
