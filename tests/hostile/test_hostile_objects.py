@@ -164,6 +164,26 @@ def test_a_body_is_answered(body: bytes, path: str, client: FlaskClient) -> None
         assert orjson.loads(answer.data)["response"]["uid"] == "u-1"
 
 
+def dense(unit: bytes, count: int) -> bytes:
+    """A review with a list of so many alike items somewhere in its object."""
+    return WHOLE.replace(b'"spec":{', b'"spec":{"x":[' + b",".join([unit] * count) + b"],", 1)
+
+
+@pytest.mark.parametrize("unit", [b"{}", b"[]", b'{"a":1}', b'"abcd"', b"1000", b"0.1"])
+def test_a_dense_body_takes_no_more_memory_than_others(unit: bytes, client: FlaskClient) -> None:
+    body = dense(unit, 3 * 1024 * 1024 // (len(unit) + 1))
+    before = forget_peak()
+    bounded(client, body, "/mutate")
+    assert peak() - before < MEMORY
+
+
+@pytest.mark.parametrize(("count", "code"), [(240_000, 200), (250_001, 400)])
+def test_the_most_maps_that_a_body_may_hold(count: int, code: int, client: FlaskClient) -> None:
+    answer = bounded(client, dense(b"{}", count), "/mutate")
+    assert answer.status_code == code
+    assert code == 200 or "the body holds more than 250000 maps and lists" in answer.text
+
+
 def test_the_honest_one_after_them_is_served(client: FlaskClient) -> None:
     for body in (*REFUSED.values(), *TAKEN.values()):
         post(client, body)

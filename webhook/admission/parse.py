@@ -15,6 +15,10 @@ OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 MOST_LEVELS = 254
 """What orjson writes, though it reads 1,024; no kind of Kubernetes nests a tenth of it."""
 
+MOST_CONTAINERS = 250_000
+"""Maps and lists in a body: some 50 MiB as Python objects, where 7 MiB of `{}` would be 200. An API server takes requests of
+3 MiB (kubernetes/apiserver:pkg/server/config.go, MaxRequestBodyBytes), of which 40 bytes a map are few; an update has two."""
+
 JSON_TYPES = {
     dict: "an object",
     list: "a list",
@@ -77,6 +81,10 @@ def _shown_to_expressions(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _decode(body: bytes) -> Any:
     """The JSON value; what is read without recursion must also be safe to walk with it."""
+    if (
+        body.count(b"{") + body.count(b"[") > MOST_CONTAINERS
+    ):  # also those in strings: this is a bound, not a count
+        raise BadReviewError(f"the body holds more than {MOST_CONTAINERS} maps and lists")
     try:
         value = orjson.loads(body)
         orjson.dumps(value)
