@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from webhook.facts import Facts
     from webhook.policy import PolicySet
 
-ENDPOINTS = (Endpoint.MUTATE, Endpoint.VALIDATE_FAIL)
+ENDPOINTS = (Endpoint.MUTATE, Endpoint.VALIDATE_FAIL, Endpoint.VALIDATE_IGNORE)
+"""The three calls that an API server makes for each pod."""
+
 WARM_UP = 300
 SLICE = 50
 """Calls in one go before it is the next set's turn: whatever else the machine does falls on all alike."""

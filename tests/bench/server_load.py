@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BARE = "bare"
 BARE_PROGRAM = "from tests.bench.bare import serve; serve()"
-PATHS = ("/mutate?timeout=3s", "/validate/fail?timeout=2s")
+PATHS = ("/mutate?timeout=3s", "/validate/fail?timeout=2s", "/validate/ignore?timeout=2s")
 WARM_UP_SECONDS = 1.0
 CHUNK = 64 * 1024
 SWITCH_SECONDS = 0.0002
@@ -61,7 +61,7 @@ def measure(
     """Every set beside the bare server, in turns.
 
     Args:
-        pods: what is sent: by turns, each to both endpoints.
+        pods: what is sent: by turns, each to all three endpoints.
         sets: folders by name.
         connections: numbers of connections.
         rounds: how often it is each server's turn.
@@ -100,7 +100,9 @@ def _row(label: str, count: int, found: dict[tuple[str, int], list[Round]]) -> S
 
 
 def _requests(pods: list[Bodies]) -> list[bytes]:
-    calls = [call for pod in pods for call in zip(PATHS, (pod.mutate, pod.validate), strict=True)]
+    calls = [
+        call for pod in pods for call in zip(PATHS, (pod.mutate, pod.validate, pod.validate), strict=True)
+    ]
     return [
         f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n".encode()
