@@ -32,7 +32,7 @@ HOSTILE = {
     "title and bell": "\x1b]0;root\x07",
     "C1": "\x9b2J\x9d0;x\x9c",
     "right to left": "\u202egpj.exe\u202c\u2067x\u2069",
-    "invisible": "a\u200bb\ufeffc\xadd",
+    "invisible": "a\u200bb\ufeffc\xadd\u180ee",
     "tags": "a\U000e0041\U000e0042",
     "new line": f"x\n{FORGED}",
     "carriage return": f"x\r{FORGED}",

@@ -19,7 +19,9 @@ class Position(NamedTuple):
     """From 1, in characters."""
 
 
-NOT_SHOWN = "this is not as Kubernetes expects it; the text is not shown, since files of facts may hold secrets"
+NOT_SHOWN = (
+    "this is not as Kubernetes expects it; the text is not shown, since files of facts may hold secrets"
+)
 NOT_SHOWN_HINT = "podgate check shows it where the file is given as a manifest"
 
 

@@ -33,10 +33,10 @@ MAX_LISTED = 10
 MAX_FRAMES = 30
 MAX_CAUSES = 5
 
-#: DEL and C1; soft hyphen; Arabic letter mark; zero-width and direction marks; separators and embeddings;
-#: invisible operators and isolates; byte order mark; interlinear marks; tag characters.
+#: DEL and C1; soft hyphen; Arabic letter mark; Mongolian vowel separator; zero-width and direction marks;
+#: separators and embeddings; invisible operators and isolates; byte order mark; interlinear marks; tag characters.
 _UNSAFE = re.compile(
-    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 
 
