@@ -138,9 +138,11 @@ def workload(thing: Json) -> Workload:
 
 
 def stays_what_it_is(before: Workload, after: Workload) -> bool:
+    """A further GPU can take WORLD_SIZE to be that of one node: then the RDMA written for several is not taken back."""
     asked_before = before.asks_for_accelerator
+    talks_on = before.communication in ("none", after.communication)
     return before.workload_class == after.workload_class and (
-        not asked_before or (before.vendors, before.sharing) == (after.vendors, after.sharing)
+        not asked_before or (talks_on and (before.vendors, before.sharing) == (after.vendors, after.sharing))
     )
 
 
