@@ -65,7 +65,7 @@ def test_nothing_in_the_lock_says_where_to_download() -> None:
         pytest.param("flask==3.1.3\n", id="no hash"),
         pytest.param("flask>=3.1 --hash=sha256:" + "0" * 64, id="no version"),
         pytest.param("flask==3.1.3 --hash=md5:" + "0" * 32, id="a weak hash"),
-        pytest.param("--index-url=x --hash=sha256:" + "0" * 64, id="an option"),
+        pytest.param("--no-binary=x --hash=sha256:" + "0" * 64, id="an option"),
     ],
 )
 def test_a_lock_with_less_is_noticed(text: str) -> None:
