@@ -1,4 +1,4 @@
-"""The three policy sets that are compared: none, the shipped ones, and these among many that do not apply."""
+"""The policy sets that are compared: none, six and all of the shipped ones, and both among many that do not apply."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from webhook.policy import PolicySet
 
 FACTS = SHIPPED / "prerequisites"
+SIX = ("training-priority", "gpu-placement", "rdma", "ceph-storage", "gpu-limits", "gpu-placement-check")
+"""The first thing that most sites want, one policy for each question."""
+
 OTHERS = 200
 RULES: tuple[dict[str, Any], ...] = (
     {"setPriorityClass": {"class": "ai-inference"}},
@@ -34,8 +37,9 @@ def write_sets(folder: Path) -> dict[str, list[Path]]:
     others.mkdir()
     for name, policy in _others():
         (others / f"{name}.yaml").write_text(yaml.safe_dump(policy), encoding="utf-8")
-    shipped = len(load([SHIPPED]))
-    return {"0": [empty], str(shipped): [SHIPPED], str(shipped + OTHERS): [SHIPPED, others]}
+    six = [SHIPPED / "accelerator-pools.yaml", *(SHIPPED / f"{name}.yaml" for name in SIX)]
+    sets = [[empty], six, [*six, others], [SHIPPED], [SHIPPED, others]]
+    return {str(len(load(folders))): folders for folders in sets}
 
 
 def load(folders: list[Path]) -> PolicySet:
