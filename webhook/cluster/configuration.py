@@ -1,0 +1,91 @@
+"""Which cluster, and as whom: the client library's reading of kubeconfigs and of a pod's own account."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from webhook.cluster.errors import ApiError
+
+#: Present in every pod (kubernetes/client-go:rest/config.go, InClusterConfig).
+_IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_NOWHERE = (
+    "no cluster: there is no --kubeconfig, no $KUBECONFIG, no ServiceAccount of a pod and no ~/.kube/config; "
+    "name a file with --kubeconfig"
+)
+
+
+class Source(NamedTuple):
+    """Where the configuration stands.
+
+    Attributes:
+        kubeconfig: Files, separated as in ``$KUBECONFIG``; "" for the pod's ServiceAccount.
+        context: The context to use, None for the current one.
+    """
+
+    kubeconfig: str
+    context: str | None
+
+    def __str__(self) -> str:
+        context = f", context {self.context}" if self.context else ""
+        return f"{self.kubeconfig or 'the ServiceAccount of the pod'}{context}"
+
+
+def find_source(kubeconfig: Path | None, context: str | None) -> Source:
+    """Where to read from: ``--kubeconfig``, ``$KUBECONFIG``, the pod's ServiceAccount, ``~/.kube/config``.
+
+    Nothing of the client library is imported for it, and no file is read.
+
+    Raises:
+        ApiError: The file is not there, or there is nothing to read from.
+    """
+    named = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG", "")
+    if named:
+        if not any(Path(part).expanduser().is_file() for part in named.split(os.pathsep) if part):
+            origin = "" if kubeconfig else " (from $KUBECONFIG)"
+            raise ApiError(f"{named}{origin}: no such file; name a kubeconfig with --kubeconfig")
+        return Source(named, context)
+    if os.environ.get(_IN_CLUSTER) and not context:
+        return Source("", None)
+    usual = Path("~/.kube/config").expanduser()
+    if not usual.is_file():
+        raise ApiError(_NOWHERE)
+    return Source(str(usual), context)
+
+
+def own_namespace() -> str:
+    """The namespace of the pod that this runs in, "" outside of one."""
+    try:
+        return (SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def load(source: Source) -> Any:
+    """The client library's ``Configuration``, read anew.
+
+    Raises:
+        ApiError: It cannot be read, or holds no usable credentials.
+    """
+    from kubernetes.client import Configuration  # noqa: PLC0415  # late: see the package
+    from kubernetes.config import (  # noqa: PLC0415
+        ConfigException,
+        load_incluster_config,
+        load_kube_config,
+    )
+
+    configuration = Configuration()
+    try:
+        if source.kubeconfig:
+            load_kube_config(  # type: ignore[no-untyped-call]
+                source.kubeconfig, source.context, configuration, persist_config=False
+            )
+        else:
+            load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+    except ConfigException as error:
+        raise ApiError(f"{source}: {error}") from error
+    except Exception as error:  # the library lets YAML, key and type errors of a broken file through
+        raise ApiError(f"{source}: cannot be read: {type(error).__name__}; is it a kubeconfig?") from error
+    return configuration
