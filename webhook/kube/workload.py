@@ -189,7 +189,20 @@ _GENERAL_OWNERS: Mapping[str, WorkloadClass] = {
     "LeaderWorkerSet": "inference",
     "PodClique": "inference",
 }
-_VOLCANO_GROUP = "batch.volcano.sh"
+FRAMEWORK_OWNERS = frozenset(_FRAMEWORK_OWNERS)
+"""Kinds of owners whose pods are of a class other than `other` without asking for an accelerator; so are Volcano's Jobs."""
+
+FRAMEWORK_LABELS: Mapping[str, frozenset[str]] = {
+    WORKLOAD_LABEL: frozenset(WORKLOAD_CLASSES),
+    **{rule.key: frozenset() for rule in _LABEL_RULES if not rule.values},
+    **{
+        key: frozenset(value for rule in _LABEL_RULES if rule.key == key for value in rule.values)
+        for key in (rule.key for rule in _LABEL_RULES if rule.values)
+    },
+}
+"""Labels that give a pod a class without an accelerator, with the values that do; an empty set where any does."""
+
+VOLCANO_GROUP = "batch.volcano.sh"
 _RAY_CLUSTER = "ray.io/cluster"
 
 
@@ -216,8 +229,8 @@ def _classify_by_owner(traits: _Traits) -> tuple[WorkloadClass, str]:
     kind = traits.owner_kind
     if kind in _FRAMEWORK_OWNERS:
         return _FRAMEWORK_OWNERS[kind], f"owner {kind}"
-    if kind == "Job" and traits.owner_group == _VOLCANO_GROUP:
-        return "training", f"owner Job of {_VOLCANO_GROUP}"
+    if kind == "Job" and traits.owner_group == VOLCANO_GROUP:
+        return "training", f"owner Job of {VOLCANO_GROUP}"
     if not traits.has_device:
         return "other", "no accelerator, and no owner or label of an AI framework"
     if kind in _GENERAL_OWNERS:

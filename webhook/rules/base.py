@@ -146,10 +146,27 @@ EXCEPTED_TEXTS: Texts = {
 }
 """Why a rule was not asked at all."""
 
-NOT_ASKED = frozenset({"unknown", *EXCEPTED_TEXTS})
+TOO_MUCH_TEXT: Mapping[str, Text] = {
+    "en": (
+        "not applied: policies would write more than {most} fields of this object",
+        "use fewer containers or node affinity terms, or ask the platform team",
+    ),
+    "zh": (
+        "未生效：策略需要在此对象中写入超过 {most} 个字段",
+        "请减少容器或节点亲和条件的数量，或联系平台团队",
+    ),
+}
+"""The text `too much`, of a mutating rule that has written nothing since an object of that size is no workload."""
+
+NOT_ASKED = frozenset({"unknown", "too much", *EXCEPTED_TEXTS})
 """The texts of findings that say that a rule did not run."""
 
-COMMON_TEXTS: Texts = {"unknown": UNKNOWN_TEXT, "unapplied": UNAPPLIED_TEXT, **EXCEPTED_TEXTS}
+COMMON_TEXTS: Texts = {
+    "unknown": UNKNOWN_TEXT,
+    "unapplied": UNAPPLIED_TEXT,
+    "too much": TOO_MUCH_TEXT,
+    **EXCEPTED_TEXTS,
+}
 
 
 def unknown(fact: Unknown) -> Finding:
@@ -289,9 +306,24 @@ class Subject:
 
 
 Need = Literal[
-    "devices", "claims", "selectors", "tolerations", "env", "hostPaths", "privileged", "annotations", "all"
+    "devices",
+    "claims",
+    "resources",
+    "rdma",
+    "selectors",
+    "tolerations",
+    "env",
+    "hostPaths",
+    "privileged",
+    "ephemeralVolumes",
+    "all",
 ]
-"""What an object must have for a rule to concern it; the webhook is called for the OR of the needs of all rules."""
+"""What an object must have for a rule to concern it; the webhook is called for the OR of the needs of all rules.
+
+`devices`: a resource or annotation that asks for an accelerator; `claims`: a DRA claim; `resources`: one of the resources named;
+`rdma`: an RDMA device; `selectors`: a node selector or node affinity; `tolerations`; `env`: one of the variables named;
+`hostPaths`; `privileged`: a privileged container; `ephemeralVolumes`: a generic ephemeral volume; `all`: nothing in particular.
+"""
 
 
 class Rule(Schema):
@@ -301,7 +333,7 @@ class Rule(Schema):
         type: its name in policies.
         acts_on: the resources that it is about.
         beyond_spec: whether it judges more of an object than its spec.
-        scope: see `Need`.
+        scope: see `Need`; of a claim (PVC) or another object that is no pod it says nothing.
         texts: see `Texts`.
     """
 
@@ -315,6 +347,11 @@ class Rule(Schema):
     def targets(self) -> tuple[str, ...]:
         """The resources that this rule acts on; those of its type, for most."""
         return self.acts_on
+
+    @property
+    def needs(self) -> Mapping[Need, tuple[str, ...]]:
+        """The scope of this very rule, with the names or patterns that matter; () where the need has none."""
+        return dict.fromkeys(self.scope, ())
 
     @classmethod
     def text(cls, name: str, language: str) -> Text:

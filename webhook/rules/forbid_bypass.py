@@ -1,6 +1,6 @@
 """forbidBypass: no container gets at accelerators without asking for them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
@@ -86,6 +86,18 @@ class ForbidBypass(ValidatingRule):
         if not (self.env or self.host_paths or self.privileged):
             raise ValueError("give at least one of env, hostPaths and privileged: true")
         return self
+
+    @property
+    def needs(self) -> Mapping[Need, tuple[str, ...]]:
+        """See `Rule.needs`; a folder above a forbidden path counts too, so every host path matters."""
+        given: dict[Need, tuple[str, ...]] = {}
+        if self.env:
+            given["env"] = self.env
+        if self.host_paths:
+            given["hostPaths"] = ()
+        if self.privileged:
+            given["privileged"] = ()
+        return given
 
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""

@@ -13,7 +13,7 @@ from webhook.facts import Unknown
 from webhook.kube.field_path import mapping_at
 from webhook.kube.pod import Container, container_requests, containers, effective_requests
 from webhook.kube.quantity import Quantity, QuantityError, parse_quantity
-from webhook.rules.base import Finding, Subject, Texts, ValidatingRule, fail, skip, unknown
+from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, skip, unknown
 
 
 class CountLimit(Schema):
@@ -177,6 +177,11 @@ class LimitAcceleratorCount(ValidatingRule):
         if not (self.per_container or self.per_pod or self.memory or self.fits_node):
             raise ValueError("give at least one of perContainer, perPod, memory and fitsNode")
         return self
+
+    @property
+    def needs(self) -> Mapping[Need, tuple[str, ...]]:
+        """See `Rule.needs`."""
+        return {**super().needs, **({"resources": tuple(self.memory)} if self.memory else {})}
 
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""

@@ -34,7 +34,7 @@ class RequireRDMA(ValidatingRule):
     """
 
     type: ClassVar[str] = "requireRDMA"
-    scope: ClassVar[frozenset[Need]] = frozenset({"devices", "claims"})
+    scope: ClassVar[frozenset[Need]] = frozenset({"devices", "claims", "rdma"})
     texts: ClassVar[Texts] = {
         "missing": {
             "en": (

@@ -9,7 +9,7 @@ from webhook.documents import Path
 from webhook.facts import PriorityClass, Unknown
 from webhook.kube.draft import ALWAYS, Draft, Replace, Written
 from webhook.kube.field_path import value_at
-from webhook.rules.base import Finding, MutatingRule, Subject, Texts, error, fail, skip, unknown
+from webhook.rules.base import Finding, MutatingRule, Need, Subject, Texts, error, fail, skip, unknown
 from webhook.rules.parameters import ReplaceParameter
 
 NAME: Path = ("spec", "priorityClassName")
@@ -32,6 +32,7 @@ class SetPriorityClass(MutatingRule):
     """
 
     type: ClassVar[str] = "setPriorityClass"
+    scope: ClassVar[frozenset[Need]] = frozenset({"all"})
     texts: ClassVar[Texts] = {
         "kept": {
             "en": (

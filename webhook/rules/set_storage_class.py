@@ -39,7 +39,7 @@ class SetStorageClass(MutatingRule):
 
     type: ClassVar[str] = "setStorageClass"
     acts_on: ClassVar[tuple[str, ...]] = ("persistentvolumeclaims", "pods")
-    scope: ClassVar[frozenset[Need]] = frozenset({"claims"})
+    scope: ClassVar[frozenset[Need]] = frozenset({"ephemeralVolumes"})
     texts: ClassVar[Texts] = {
         "kept": {
             "en": (
