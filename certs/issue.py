@@ -62,12 +62,12 @@ def service_names(service: str, namespace: str) -> tuple[str, ...]:
     return name, f"{name}.cluster.local"
 
 
-def new_ca(*, now: datetime) -> Pair:
+def new_ca(*, now: datetime, lifetime: timedelta = CA_LIFETIME) -> Pair:
     """A self-signed CA that may sign serving certificates and no further CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _named("podgate CA")
     builder = (
-        _builder(subject, subject, key, now, now + CA_LIFETIME)
+        _builder(subject, subject, key, now, now + lifetime)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
     )
