@@ -28,6 +28,8 @@ __all__ = ["ca"]  # a fixture
 
 WHOLE = orjson.dumps(review(training_pod()))
 MIB = 1024 * 1024
+CONNECTION_BYTES = 48 * 1024
+"""Of an open connection; 28 to 32 KiB were measured, most of them TLS's."""
 NAMES = [
     "5,000 containers with GPUs",
     "20,000 terms",
@@ -69,7 +71,7 @@ def test_an_object_gets_one_answer_and_one_line(name: str, gateway: Running) -> 
 
 
 def test_a_thousand_unfinished_bodies_are_bounded(gateway: Running) -> None:
-    """A thousand times 128 KiB is twice what may be held; freed memory stays with the process."""
+    """A thousand times 128 KiB is twice what may be held."""
     before = resident(gateway)
     held: list[socket.socket] = []
     try:
@@ -81,7 +83,7 @@ def test_a_thousand_unfinished_bodies_are_bounded(gateway: Running) -> None:
         started = time.monotonic()
         assert serves(gateway)
         assert time.monotonic() - started < 3
-        assert resident(gateway) - before < 3 * MAX_UNFINISHED_BYTES
+        assert resident(gateway) - before < MAX_UNFINISHED_BYTES + 1_000 * CONNECTION_BYTES
         assert gateway.metric('podgate_request_rejected_total{reason="unfinished_bodies"}') > 0
     finally:
         for each in held:

@@ -43,6 +43,10 @@ _A_MOMENT = 1e-6
 #: An answer is a few KiB, and a scrape of the metrics half a MiB at most; no reason to hold back more.
 MAX_UNSENT_BYTES = 64 * 1024
 
+#: A TLS record (RFC 8446, 5.1), and so the most that one read gives. The buffer for a larger read is made and cut down each
+#: time, and leaves holes in the heap: a thousand unfinished bodies then take three times their size.
+MAX_READ_BYTES = 16 * 1024
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -175,7 +179,7 @@ class Client:
         Raises:
             GivenUpError: The time is over, or the place or the memory was needed.
         """
-        data: bytes = self._waited(self._tls.recv, size)
+        data: bytes = self._waited(self._tls.recv, min(size, MAX_READ_BYTES))
         if self._between_requests:
             self._between_requests = self.is_idle = False
             self._begin(REQUEST_SECONDS, "request_timeout")
