@@ -243,6 +243,14 @@ def test_where_no_audited_mutation_acts_the_lanes_are_one_object() -> None:
     assert outcome.would_change == ()
 
 
+def test_an_audited_mutation_that_wants_nothing_leaves_the_lanes_one_object() -> None:
+    own = training_pod(priorityClassName="own")
+    policies = load(policy("a", CLASS, mode="audit"), policy("b", TOLERATE))
+    outcome = mutate(gate(policies), request(own))
+    assert outcome.audited is outcome.object
+    assert [report.findings[0].text for report in outcome.reports if report.findings] == ["kept"]
+
+
 UNAPPLIED = (
     "p/r0 fail {}: not applied: the mutating call was missed, or a later webhook undid it "
     '(spec.tolerations["nvidia.com/gpu"])'

@@ -378,6 +378,50 @@ def test_changes_tell_what_rules_did_and_not_what_the_engine_did() -> None:
     )  # fmt: skip
 
 
+def test_what_is_tried_is_seen_by_nobody_else() -> None:
+    draft = Draft({"spec": {"x": [1]}})
+    draft.set(("spec", "a"), "b", "p/r")
+    trial = draft.trial()
+    assert trial.set(CLASS, "tried", "p/s") is WRITTEN
+    assert (draft.object, trial.object) == (
+        {"spec": {"x": [1], "a": "b"}},
+        {"spec": {"x": [1], "a": "b", "priorityClassName": "tried"}},
+    )
+    assert [change.rule for change in draft.changes()] == ["p/r"]
+
+
+def test_a_trial_without_a_wish_is_not_kept() -> None:
+    draft = Draft({"spec": {"priorityClassName": "own"}})
+    trial = draft.trial()
+    assert trial.set(CLASS, "tried", "p/s") is CHOSEN
+    assert not draft.keep(trial)
+
+
+@pytest.mark.parametrize("value", ["own", "tried"], ids=["that holds already", "that is written"])
+def test_a_trial_with_a_wish_lives_on_and_sees_nothing_of_the_other(value: str) -> None:
+    draft = Draft({"spec": {"priorityClassName": "own"}})
+    draft.set(("spec", "a"), "b", "p/r")
+    trial = draft.trial()
+    trial.set(CLASS, value, "p/s", ALWAYS)
+    assert draft.keep(trial)
+    draft.set(("spec", "c"), "d", "p/t")
+    draft.set(("spec", "e", "f"), "g", "p/t")
+    assert trial.object == {"spec": {"priorityClassName": value, "a": "b"}}
+    assert trial.set(CLASS, "other", "p/t") is CLAIMED
+    assert draft.set(CLASS, "other", "p/t", ALWAYS) is WRITTEN
+
+
+def test_a_place_that_was_replaced_or_taken_away_is_looked_for_again() -> None:
+    draft, rest = Draft({}), {"kept": "here"}
+    draft.set(("spec", "a", "b"), "1", "p/r")
+    draft.set(("spec", "a"), rest, "p/r", ALWAYS)
+    draft.set(("spec", "a", "c"), "2", "p/r")
+    assert (draft.object, rest) == ({"spec": {"a": {"kept": "here", "c": "2"}}}, {"kept": "here"})
+    draft.remove(("spec", "a"), "p/r")
+    draft.set(("spec", "a", "d"), "3", "p/r")
+    assert draft.object == {"spec": {"a": {"d": "3"}}}
+
+
 def test_forks_do_not_see_each_other() -> None:
     draft = Draft({"spec": {"containers": [{"name": "a"}]}})
     draft.set(("spec", "containers", 0, "image"), "x", "common/r")

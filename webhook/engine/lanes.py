@@ -8,7 +8,7 @@ Where no audited mutation acts, both are one object. What the audited lane claim
 from dataclasses import dataclass, field
 
 from webhook.engine.resolve import Resolved, resolve
-from webhook.kube.draft import Draft, DraftError
+from webhook.kube.draft import MOST_FIELDS, Draft, DraftError, TooManyFieldsError
 from webhook.policy import CompiledRule, PolicySet
 from webhook.policy.match import View
 from webhook.policy.policy_set import Candidate
@@ -35,10 +35,16 @@ class Lanes:
         """Whether no audited mutation has acted."""
         return self.real is self.audited
 
-    def fork(self) -> None:
-        """Give the audited lane an object of its own."""
-        if self.are_one:
-            self.audited = View(Subject(self.received, self.real.subject.draft.fork()))
+    def run_audited(self, found: Resolved) -> None:
+        """Run a policy in the audited lane alone, which becomes an object of its own once a rule wished something there."""
+        if not self.are_one:
+            self.found.extend(_mutate_in(found, self.audited))
+            return
+        real = self.real.subject.draft
+        trial = View(Subject(self.received, real.trial()))
+        self.found.extend(_mutate_in(found, trial))
+        if real.keep(trial.subject.draft):
+            self.audited = trial
 
 
 def run_mutations(policy_set: PolicySet, lanes: Lanes) -> None:
@@ -60,8 +66,7 @@ def _run_policy(candidate: Candidate, lanes: Lanes) -> None:
         if forked:
             _mutate_in(audited, lanes.audited)
     elif audited.answer is not False:
-        lanes.fork()
-        lanes.found.extend(_mutate_in(audited, lanes.audited))
+        lanes.run_audited(audited)
 
 
 def _mutate_in(found: Resolved, view: View) -> list[tuple[CompiledRule, tuple[Finding, ...]]]:
@@ -72,7 +77,13 @@ def _mutate_in(found: Resolved, view: View) -> list[tuple[CompiledRule, tuple[Fi
 
 
 def _mutate(rule: MutatingRule, subject: Subject, key: str) -> tuple[Finding, ...]:
+    """What a rule says; one that cannot write all that it wants has written nothing."""
+    subject.draft.begin()
     try:
         return tuple(rule.mutate(subject, key))
-    except DraftError as found:
-        return (error("unknown", why=str(found)),)
+    except TooManyFieldsError:
+        found = error("too much", most=MOST_FIELDS)
+    except DraftError as why:
+        found = error("unknown", why=str(why))
+    subject.draft.undo()
+    return (found,)

@@ -81,7 +81,7 @@ class SetPriorityClass(MutatingRule):
         by_name_alone = isinstance(wanted, Unknown) and value_at(subject.object, PRIORITY) is None
         writable = isinstance(wanted, PriorityClass) or by_name_alone
         # What must not be written is only tried: a class that stays anyway is no error.
-        written = self._set_name(subject.draft if writable else subject.draft.fork(), subject, key)
+        written = self._set_name(subject.draft if writable else subject.draft.trial(), subject, key)
         if not written.holds:
             yield skip("kept", NAME, present=present)
         elif wanted is None:

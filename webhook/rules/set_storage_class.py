@@ -165,7 +165,7 @@ class SetStorageClass(MutatingRule):
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         """See `MutatingRule.mutate`."""
         if subject.request.kind == "PersistentVolumeClaim":
-            yield from self._set(subject, subject.draft.fork(), key, ())
+            yield from self._set(subject, subject.draft.trial(), key, ())
             return
         trial: Draft | None = None
         for index, volume in enumerate(list_at(subject.object, ("spec", "volumes"))):
