@@ -85,8 +85,9 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
     draft = lanes.real.subject.draft
     created = request.operation == "CREATE"
     forged = created and annotations.remove_forged(draft)
+    reports: tuple[Report, ...] = ()
     if kind is not None:
-        mutate_templates(kind, request, draft, partial(review, gate))
+        reports = mutate_templates(kind, request, draft, partial(review, gate))
     elif created:
         run_mutations(gate.policy_set, lanes)
     changes = draft.changes()
@@ -98,7 +99,7 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
         policy_set=gate.policy_set,
         object=draft.object,
         audited=lanes.audited.subject.object,
-        reports=tuple(_report(rule, findings, most=Action.RECORD) for rule, findings in lanes.found),
+        reports=(*reports, *(_report(rule, findings, most=Action.RECORD) for rule, findings in lanes.found)),
         changes=changes,
         would_change=tuple(_would_change(lanes)),
         patch=draft.patch(),

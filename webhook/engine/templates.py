@@ -15,7 +15,7 @@ from webhook.engine.decide import weakest_action
 from webhook.engine.outcome import Action, Outcome, Report
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.api_defaults import with_defaults
-from webhook.kube.draft import ALWAYS, Change, Draft
+from webhook.kube.draft import ALWAYS, MOST_FIELDS, Change, Draft, TooManyFieldsError
 from webhook.kube.field_path import format_field, list_at, mapping_at, value_at
 from webhook.kube.templates import (
     Template,
@@ -25,8 +25,8 @@ from webhook.kube.templates import (
     to_object_path,
     virtual_pod,
 )
-from webhook.policy import PolicySet
-from webhook.rules.base import Finding
+from webhook.policy import CompiledRule, PolicySet
+from webhook.rules.base import Finding, Result, error
 
 Review = Callable[[AdmissionRequest], Outcome]
 
@@ -61,19 +61,42 @@ def template_reports(
     return tuple(reports.values()), tuple(changes)
 
 
-def mutate_templates(kind: TemplateKind, request: AdmissionRequest, draft: Draft, review: Review) -> None:
-    """Write into the templates what policies that name this kind would write into the pods.
+def mutate_templates(
+    kind: TemplateKind, request: AdmissionRequest, draft: Draft, review: Review
+) -> tuple[Report, ...]:
+    """Write into the templates what policies that name this kind would write into the pods: all of it, or nothing.
 
     On an update only what the stored object holds, equal: the templates of many kinds are immutable.
+
+    Returns:
+        The error of every rule that would write, where they together would write too many fields.
     """
-    for template in templates_of(kind, request.object or {}):
-        outcome = review(_pod_request(kind, request, template))
-        policies = {policy.name: policy for policy in outcome.policy_set.policies}
-        for change in outcome.changes:
-            path = to_object_path(template, change.path)
-            wanted = kind.resource in policies[change.rule.partition("/")[0]].mutate_templates
-            if wanted and path and change.path not in ONLY_ON_PODS and _may_write(change, path, request):
+    writing: dict[str, CompiledRule] = {}
+    draft.begin()
+    try:
+        for template in templates_of(kind, request.object or {}):
+            outcome = review(_pod_request(kind, request, template))
+            rules = {report.rule.key: report.rule for report in outcome.reports}
+            for change, path in _wanted(kind, request, template, outcome):
+                writing.setdefault(change.rule, rules[change.rule])
                 _write(draft, change, path)
+    except TooManyFieldsError:
+        draft.undo()
+        found = (error("too much", most=MOST_FIELDS),)
+        return tuple(Report(rule, Result.ERROR, Action.RECORD, found) for rule in writing.values())
+    return ()
+
+
+def _wanted(
+    kind: TemplateKind, request: AdmissionRequest, template: Template, outcome: Outcome
+) -> Iterator[tuple[Change, Path]]:
+    """The changes of a template's pod that are to be written into the template, and where."""
+    policies = {policy.name: policy for policy in outcome.policy_set.policies}
+    for change in outcome.changes:
+        path = to_object_path(template, change.path)
+        wanted = kind.resource in policies[change.rule.partition("/")[0]].mutate_templates
+        if wanted and path and change.path not in ONLY_ON_PODS and _may_write(change, path, request):
+            yield change, path
 
 
 def _pod_request(kind: TemplateKind, request: AdmissionRequest, template: Template) -> AdmissionRequest:
