@@ -1,0 +1,222 @@
+"""Where certificates come from: our own CA, cert-manager, or files. Each says what the caBundles are to hold."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+import certs
+from certs.rotate import (
+    LookAtReplicas,
+    Publish,
+    Rest,
+    Seen,
+    StoreAuthority,
+    StoreServing,
+    Wait,
+    Waits,
+    next_step,
+    phase,
+    split_bundle,
+)
+from webhook.controller.objects import (
+    AUTHORITY_SECRET,
+    SERVING_SECRET,
+    authority_secret,
+    read_authority,
+    read_serving,
+    serving_secret,
+)
+from webhook.controller.writing import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from certs.rotate import Authority, Step
+    from webhook.cluster import Api
+    from webhook.controller.writing import Writer
+
+log = structlog.get_logger()
+
+#: cert-manager/cert-manager:pkg/apis/certmanager/v1/types.go (WantInjectAnnotation): NAMESPACE/NAME of a Certificate.
+INJECT_FROM = "cert-manager.io/inject-ca-from"
+
+
+class CertificatesError(Exception):
+    """What the caBundles are to hold cannot be said; the text says why and what to do."""
+
+
+class Certificates(Protocol):
+    """A source of certificates.
+
+    Attributes:
+        bundle: What every caBundle is to hold, PEM; empty where somebody else writes it.
+        annotations: That the webhook configurations must have for it.
+        expiries: When what is in use ends, by name.
+        phase: Of a hand-over, see `certs.rotate.phase`.
+    """
+
+    bundle: bytes
+    annotations: Mapping[str, str]
+    expiries: Mapping[str, datetime]
+    phase: str
+
+    def step(self, bundles: tuple[tuple[bytes, ...], ...]) -> bool:
+        """Do one thing that is due.
+
+        Args:
+            bundles: The CAs of each caBundle, read just before.
+
+        Returns:
+            Whether to read the caBundles again and call once more.
+        """
+        ...
+
+
+class OwnCertificates:
+    """A CA of our own and a serving pair, in two Secrets, renewed in time.
+
+    Args:
+        api: The cluster.
+        writer: For the Secrets.
+        namespace: Of the Secrets.
+        names: That the serving certificate is for.
+        waits: Of the hand-over.
+        look: Gives the certificate that each replica serves.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        writer: Writer,
+        namespace: str,
+        names: tuple[str, ...],
+        waits: Waits,
+        look: Callable[[], tuple[bytes | None, ...]],
+    ) -> None:
+        self._api = api
+        self._writer = writer
+        self._namespace = namespace
+        self._collection = f"/api/v1/namespaces/{namespace}/secrets"
+        self._names = names
+        self._waits = waits
+        self._look = look
+        self._waiting = ""
+        self.bundle = b""
+        self.annotations: Mapping[str, str] = {}
+        self.expiries: Mapping[str, datetime] = {}
+        self.phase = "none"
+
+    def step(self, bundles: tuple[tuple[bytes, ...], ...]) -> bool:
+        """Read the Secrets, in the order that `certs.rotate` asks for, and do the next step."""
+        serving_object = read(self._api, f"{self._collection}/{SERVING_SECRET}")
+        authority_object = read(self._api, f"{self._collection}/{AUTHORITY_SECRET}")
+        serving, published = read_serving(serving_object)
+        authority = read_authority(authority_object)
+        seen = Seen(bundles, serving, published, authority, self._names)
+        step = next_step(seen, now=datetime.now(UTC), waits=self._waits)
+        if isinstance(step, LookAtReplicas):
+            step = self._looked(seen)
+        self._note(authority, serving, step)
+        if isinstance(step, StoreAuthority):
+            secret = authority_secret(authority_object, self._namespace, step.authority)
+            return self._store(secret, step.reason)
+        if isinstance(step, StoreServing | Publish):
+            return self._store_serving(serving_object, seen, step)
+        return False
+
+    def _looked(self, seen: Seen) -> Step:
+        full = Seen(
+            seen.bundles, seen.serving, seen.published, seen.authority, seen.names, replicas=self._look()
+        )
+        return next_step(full, now=datetime.now(UTC), waits=self._waits)
+
+    def _store_serving(
+        self, current: Mapping[str, Any] | None, seen: Seen, step: StoreServing | Publish
+    ) -> bool:
+        authority, serving = seen.authority, seen.serving
+        if authority is None:
+            return False
+        reason = "the trusted CAs changed"
+        if isinstance(step, StoreServing) or serving is None:
+            reason = step.reason if isinstance(step, StoreServing) else reason
+            serving = certs.serving_pair(authority.signer, names=self._names, now=datetime.now(UTC))
+        return self._store(serving_secret(current, self._namespace, serving, authority.trusted), reason)
+
+    def _store(self, secret: dict[str, Any], reason: str) -> bool:
+        self._writer.store(self._collection, secret, reason)
+        return True  # also after a conflict: all is read again
+
+    def _note(self, authority: Authority | None, serving: certs.Pair | None, step: Step) -> None:
+        self.bundle = b"".join(authority.trusted) if authority else b""
+        self.phase = phase(authority, serving)
+        pairs = {"ca": authority.signer if authority else None, "serving": serving}
+        self.expiries = {name: _expiry(pair.certificate) for name, pair in pairs.items() if pair}
+        waiting = step.reason if isinstance(step, Wait) else ""
+        if waiting and waiting != self._waiting:
+            until = step.until.isoformat() if isinstance(step, Wait) and step.until else None
+            log.info("the hand-over waits", reason=waiting, until=until)
+        if isinstance(step, Wait | Rest):
+            self._waiting = waiting
+
+
+class CertManagerCertificates:
+    """cert-manager makes the pair and its CA injector writes the caBundles: they are left alone.
+
+    Args:
+        certificate: ``NAMESPACE/NAME`` of the Certificate.
+    """
+
+    def __init__(self, certificate: str) -> None:
+        self.bundle = b""
+        self.annotations: Mapping[str, str] = {INJECT_FROM: certificate}
+        self.expiries: Mapping[str, datetime] = {}
+        self.phase = "none"
+
+    def step(self, bundles: tuple[tuple[bytes, ...], ...]) -> bool:
+        """Nothing is due, ever."""
+        del bundles
+        return False
+
+
+class FileCertificates:
+    """The caBundles hold what a file says; who changes it sees to the hand-over: both CAs, then the pair, then one CA.
+
+    Args:
+        path: PEM certificates of one or more CAs.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.bundle = b""
+        self.annotations: Mapping[str, str] = {}
+        self.expiries: Mapping[str, datetime] = {}
+        self.phase = "none"
+
+    def step(self, bundles: tuple[tuple[bytes, ...], ...]) -> bool:
+        """Read the file anew.
+
+        Raises:
+            CertificatesError: It cannot be read, or holds no certificate.
+        """
+        del bundles
+        try:
+            found = split_bundle(self._path.read_bytes())
+        except OSError as error:
+            raise CertificatesError(f"{self._path}: {error.strerror}") from error
+        if not found:
+            raise CertificatesError(f"{self._path}: holds no PEM certificate: give the CA's")
+        self.bundle = b"".join(found)
+        self.expiries = {"ca": min(map(_expiry, found))}
+        return False
+
+
+def _expiry(certificate: bytes) -> datetime:
+    try:
+        return certs.expiry_of(certificate)
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
