@@ -1,7 +1,7 @@
 """Facts about the cluster, from Kubernetes objects as `kubectl get -o yaml` prints them."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from webhook.facts.accessor import accessor_refuses
@@ -106,6 +106,12 @@ UNKNOWN_WITHOUT_FACTS = "no facts about the cluster were given"
 
 _Table = Mapping[str, Mapping[str, Any]]
 
+LateNamespace = Callable[[str], Mapping[str, Any] | None]
+"""Gives a namespace by its name, perhaps after a while; None if it does not come."""
+
+FORGETTABLE = 1000
+"""Results of parsing that are kept of objects that are gone: more than that, and all of those are dropped."""
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -117,11 +123,18 @@ class Facts:
         tables: by kind, by `namespace/name` (or name), the objects.
         pod_security_default: the Pod Security level of namespaces without a label, which stands in a file of the API
             server that no API shows; None if nobody said it.
+        reasons: by kind, why nothing is known of it, where there is a better reason than that nobody gave it.
+        late_namespace: gives a namespace that is not in the table but may be on its way, None if it does not come; asked
+            at most once for a name.
     """
 
     tables: Mapping[str, _Table] = field(default_factory=dict)
     pod_security_default: str | None = None
-    _parsed: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    late_namespace: LateNamespace | None = field(default=None, compare=False)
+    # What was parsed, with what it was parsed from: it is shared by facts that differ in a few objects.
+    _parsed: dict[str, dict[str, tuple[Any, Any]]] = field(default_factory=dict, compare=False)
+    _late: dict[str, Namespace | None] = field(default_factory=dict, compare=False)
 
     @classmethod
     def from_objects(
@@ -146,9 +159,35 @@ class Facts:
                     tables.setdefault(kind, {})[_key(item)] = item
         return cls(tables, pod_security_default)
 
+    def with_table(self, kind: str, table: _Table) -> "Facts":
+        """These facts with other objects of one kind; what was parsed of objects that stay is kept.
+
+        Args:
+            kind: of all the objects.
+            table: by `namespace/name` (or name).
+        """
+        parsed = self._parsed.get(kind, {})
+        if len(parsed) > len(table) + FORGETTABLE:
+            self._parsed[kind] = {key: known for key, known in parsed.items() if key in table}
+        return replace(self, tables={**self.tables, kind: table}, _late={})
+
+    def without(self, kind: str, why: str) -> "Facts":
+        """These facts with nothing known of one kind.
+
+        Args:
+            kind: the kind.
+            why: a reason, fit for the text of a denial.
+        """
+        tables = {known: table for known, table in self.tables.items() if known != kind}
+        return replace(self, tables=tables, reasons={**self.reasons, kind: why}, _late={})
+
+    def waiting(self, late_namespace: LateNamespace) -> "Facts":
+        """These facts for one review that can wait for a namespace."""
+        return replace(self, late_namespace=late_namespace, _late={})
+
     def namespace(self, name: str) -> Namespace | Unknown:
         """A namespace; one that is not among those given is unknown, since the request shows that it exists."""
-        found = self._get("Namespace", name, _namespace)
+        found = self._get("Namespace", name, _namespace) or self._latecomer(name)
         return (
             found
             if found is not None
@@ -228,27 +267,39 @@ class Facts:
                 return name
         return ""
 
+    def _latecomer(self, name: str) -> Namespace | None:
+        if self.late_namespace is None or not name:
+            return None
+        if name not in self._late:
+            found = self.late_namespace(name)
+            self._late[name] = None if found is None else _namespace(found)
+        return self._late[name]
+
     def _all(self, kind: str, parse: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...] | Unknown:
-        key = (kind,)
-        if key not in self._parsed:
-            table = self.tables.get(kind)
-            self._parsed[key] = self._missing(kind) if table is None else tuple(map(parse, table.values()))
-        found: tuple[T, ...] | Unknown = self._parsed[key]
-        return found
+        table = self.tables.get(kind)
+        if table is None:
+            return self._missing(kind)
+        return self._once(kind, "", table, lambda: tuple(map(parse, table.values())))
 
     def _get(self, kind: str, key: str, parse: Callable[[Mapping[str, Any]], T]) -> T | Unknown | None:
         table = self.tables.get(kind)
         if table is None:
             return self._missing(kind)
-        if key not in table:
-            return None
-        if (kind, key) not in self._parsed:
-            self._parsed[kind, key] = parse(table[key])
-        found: T = self._parsed[kind, key]
+        item = table.get(key)
+        return None if item is None else self._once(kind, key, item, lambda: parse(item))
+
+    def _once(self, kind: str, key: str, source: Any, parse: Callable[[], T]) -> T:
+        """What is parsed from a source, which is the same object as long as it says the same."""
+        parsed = self._parsed.setdefault(kind, {})
+        known = parsed.get(key)
+        if known is None or known[0] is not source:
+            known = parsed[key] = (source, parse())
+        found: T = known[1]
         return found
 
     def _missing(self, kind: str) -> Unknown:
-        return Unknown(f"no {kind} is among the facts given" if self.tables else UNKNOWN_WITHOUT_FACTS, kind)
+        why = f"no {kind} is among the facts given" if self.tables else UNKNOWN_WITHOUT_FACTS
+        return Unknown(self.reasons.get(kind, why), kind)
 
 
 def _is_of_group(item: Mapping[str, Any], kind: str) -> bool:

@@ -334,6 +334,7 @@ class Rule(Schema):
         acts_on: the resources that it is about.
         beyond_spec: whether it judges more of an object than its spec.
         scope: see `Need`; of a claim (PVC) or another object that is no pod it says nothing.
+        asks: the kinds that it asks the facts about.
         texts: see `Texts`.
     """
 
@@ -341,7 +342,13 @@ class Rule(Schema):
     acts_on: ClassVar[tuple[str, ...]] = ("pods",)
     beyond_spec: ClassVar[bool] = False
     scope: ClassVar[frozenset[Need]] = frozenset({"devices", "claims"})
+    asks: ClassVar[frozenset[str]] = frozenset()
     texts: ClassVar[Texts] = {}
+
+    @property
+    def kinds_asked(self) -> frozenset[str]:
+        """The kinds that this very rule asks the facts about."""
+        return self.asks
 
     @property
     def targets(self) -> tuple[str, ...]:

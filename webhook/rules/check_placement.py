@@ -32,6 +32,7 @@ class CheckPlacement(ValidatingRule):
     """Judges where an accelerator pod can go, by what it says itself, by the pools, and by the nodes where they are known."""
 
     type: ClassVar[str] = "checkPlacement"
+    asks: ClassVar[frozenset[str]] = frozenset({"Node"})
     scope: ClassVar[frozenset[Need]] = frozenset({"devices", "claims"})
     texts: ClassVar[Texts] = {
         "pinned": {

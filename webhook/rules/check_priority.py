@@ -36,6 +36,7 @@ class CheckPriority(ValidatingRule):
     """
 
     type: ClassVar[str] = "checkPriority"
+    asks: ClassVar[frozenset[str]] = frozenset({"PriorityClass"})
     scope: ClassVar[frozenset[Need]] = frozenset({"all"})
     texts: ClassVar[Texts] = {
         "not allowed": {

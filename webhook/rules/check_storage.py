@@ -61,6 +61,7 @@ class CheckStorage(ValidatingRule):
     """
 
     type: ClassVar[str] = "checkStorage"
+    asks: ClassVar[frozenset[str]] = frozenset({"PersistentVolumeClaim", "StorageClass"})
     scope: ClassVar[frozenset[Need]] = frozenset({"all"})
     texts: ClassVar[Texts] = {
         "hostPath": {

@@ -93,6 +93,11 @@ class Validation(Schema):
         self._about_workload = bool(_ABOUT_WORKLOAD.search(self.expression))
         return self
 
+    @property
+    def reads_namespace(self) -> bool:
+        """Whether an expression looks at the namespace."""
+        return any("namespaceObject" in each.names for each in (self._condition, self._rendered) if each)
+
     def judge(self, subject: Subject) -> Finding | None:
         """What is wrong, if anything."""
         try:
@@ -179,6 +184,11 @@ class Expression(ValidatingRule):
     def targets(self) -> tuple[str, ...]:
         """See `Rule.targets`."""
         return self.resources
+
+    @property
+    def kinds_asked(self) -> frozenset[str]:
+        """See `Rule.kinds_asked`."""
+        return frozenset({"Namespace"} if any(each.reads_namespace for each in self.validations) else ())
 
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""

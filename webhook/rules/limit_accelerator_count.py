@@ -66,6 +66,7 @@ class LimitAcceleratorCount(ValidatingRule):
     """
 
     type: ClassVar[str] = "limitAcceleratorCount"
+    asks: ClassVar[frozenset[str]] = frozenset({"Node"})
     texts: ClassVar[Texts] = {
         "pod at most": {
             "en": (

@@ -70,6 +70,7 @@ class RequestRDMA(MutatingRule):
     """
 
     type: ClassVar[str] = "requestRDMA"
+    asks: ClassVar[frozenset[str]] = frozenset({"Namespace", "ResourceClaim", "ResourceClaimTemplate"})
     texts: ClassVar[Texts] = {
         "no accelerator": {
             "en": (

@@ -34,6 +34,7 @@ class RequireRDMA(ValidatingRule):
     """
 
     type: ClassVar[str] = "requireRDMA"
+    asks: ClassVar[frozenset[str]] = frozenset({"Namespace", "ResourceClaim", "ResourceClaimTemplate"})
     scope: ClassVar[frozenset[Need]] = frozenset({"devices", "claims", "rdma"})
     texts: ClassVar[Texts] = {
         "missing": {

@@ -241,6 +241,12 @@ class SetFields(MutatingRule):
             raise ValueError("env is never replaced; remove replace")
         return self
 
+    @property
+    def kinds_asked(self) -> frozenset[str]:
+        """See `Rule.kinds_asked`."""
+        values = (*(field for _, field in self._fields()), *self.env.values())
+        return frozenset({"Namespace"} if any(value.from_namespace_label for value in values) else ())
+
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         """See `MutatingRule.mutate`."""
         for path, field in self._fields():

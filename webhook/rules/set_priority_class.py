@@ -32,6 +32,7 @@ class SetPriorityClass(MutatingRule):
     """
 
     type: ClassVar[str] = "setPriorityClass"
+    asks: ClassVar[frozenset[str]] = frozenset({"PriorityClass"})
     scope: ClassVar[frozenset[Need]] = frozenset({"all"})
     texts: ClassVar[Texts] = {
         "kept": {

@@ -38,6 +38,9 @@ class SetStorageClass(MutatingRule):
     """
 
     type: ClassVar[str] = "setStorageClass"
+    asks: ClassVar[frozenset[str]] = frozenset(
+        {"Accessor", "Namespace", "PersistentVolumeClaim", "StorageClass", "VolumeAttributesClass"}
+    )
     acts_on: ClassVar[tuple[str, ...]] = ("persistentvolumeclaims", "pods")
     scope: ClassVar[frozenset[Need]] = frozenset({"ephemeralVolumes"})
     texts: ClassVar[Texts] = {
