@@ -1,0 +1,34 @@
+"""The webhook configurations that a policy set needs: for which objects the API server calls podgate, and how.
+
+Pure: `webhook.cli` and `webhook.controller` write them into a cluster.
+"""
+
+from webhook.registration.configurations import (
+    ENTRY_NAMES,
+    MUTATE,
+    NAME,
+    NAMESPACE,
+    VALIDATE_FAIL,
+    VALIDATE_IGNORE,
+    Endpoint,
+    excluded,
+    webhook_configurations,
+)
+from webhook.registration.merge import merged, without_ours
+from webhook.registration.scope import Scope, explain_scope
+
+__all__ = [
+    "ENTRY_NAMES",
+    "MUTATE",
+    "NAME",
+    "NAMESPACE",
+    "VALIDATE_FAIL",
+    "VALIDATE_IGNORE",
+    "Endpoint",
+    "Scope",
+    "excluded",
+    "explain_scope",
+    "merged",
+    "webhook_configurations",
+    "without_ours",
+]

@@ -1,0 +1,181 @@
+"""The two webhook configurations that a policy set needs."""
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from webhook.engine.exempt import DAEMON_SET_CONTROLLER, MIRROR_ANNOTATION, NODES_GROUP
+from webhook.policy import PolicySet
+from webhook.registration.cel import TRUE, all_of, any_of, quoted
+from webhook.registration.condition import match_condition
+from webhook.registration.demands import Entry, mutating_entry, validating_entry
+from webhook.registration.objects import POD, is_any_of, same_spec
+from webhook.registration.rules import rules, updated
+
+NAME = "gate.podgate.dev"
+"""Of both configurations. Mutating webhooks are called in the order of their configurations' names
+(kubernetes/apiserver:pkg/admission/configuration/mutating_webhook_manager.go); this one comes before Kueue's."""
+
+MUTATE = "mutate.podgate.dev"
+VALIDATE_FAIL = "fail.validate.podgate.dev"
+VALIDATE_IGNORE = "ignore.validate.podgate.dev"
+ENTRY_NAMES = (MUTATE, VALIDATE_FAIL, VALIDATE_IGNORE)
+
+MUTATING_TIMEOUT = 3
+VALIDATING_TIMEOUT = 2
+"""Seconds. A review takes milliseconds; the rest is for a replica that goes away, and a second one."""
+
+NAMESPACE = "podgate-system"
+SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+"""On every namespace, and nobody can change it (kubernetes/kubernetes:pkg/apis/core/v1/defaults.go, SetDefaults_Namespace)."""
+
+LABELS = {"app.kubernetes.io/managed-by": "podgate", "app.kubernetes.io/name": "podgate"}
+ANNOTATIONS = {"admissions.enforcer/disabled": "true"}
+"""AKS would otherwise write selectors of its own into every configuration, again and again."""
+
+SERVICE_PORT = 443
+API_VERSION = "admissionregistration.k8s.io/v1"
+
+FailurePolicy = Literal["Ignore", "Fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the API server finds podgate: a Service or a URL.
+
+    Attributes:
+        service: namespace and name, None where `url` is given.
+        port: of the Service.
+        url: what comes before the paths, such as `https://10.0.0.7:8443`; "" where `service` is given.
+        ca_bundle: PEM; empty where another (cert-manager, the controller) writes it.
+    """
+
+    service: tuple[str, str] | None = None
+    port: int = SERVICE_PORT
+    url: str = ""
+    ca_bundle: bytes = b""
+
+    def client_config(self, path: str) -> dict[str, Any]:
+        """A `clientConfig` for one of podgate's paths, such as `/mutate`."""
+        found: dict[str, Any] = {}
+        if self.service:
+            namespace, name = self.service
+            found["service"] = {"namespace": namespace, "name": name, "port": self.port, "path": path}
+        else:
+            found["url"] = f"{self.url.rstrip('/')}{path}"
+        if self.ca_bundle:
+            found["caBundle"] = base64.b64encode(self.ca_bundle).decode()
+        return found
+
+
+def excluded(extra: Iterable[str] = (), own: str = NAMESPACE) -> tuple[str, ...]:
+    """The namespaces that podgate is not called for: Kubernetes' own, podgate's own, and further ones."""
+    return tuple(sorted({*SYSTEM_NAMESPACES, own, *extra}))
+
+
+def webhook_configurations(
+    policy_set: PolicySet,
+    endpoint: Endpoint,
+    *,
+    excluded_namespaces: Iterable[str] = (),
+    enforce_failure_policy: bool = False,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The mutating and the validating configuration for a policy set.
+
+    Every field of our entries is given, those with a default too, so that what somebody else wrote there is seen.
+
+    Args:
+        policy_set: the policies in force.
+        endpoint: where podgate is.
+        excluded_namespaces: besides Kubernetes' own and podgate's.
+        enforce_failure_policy: whether the entry of policies with `failurePolicy: Fail` says so; else an outage blocks nothing.
+    """
+    own = endpoint.service[0] if endpoint.service else NAMESPACE
+    make = _Maker(policy_set, endpoint, excluded(excluded_namespaces, own))
+    fail: FailurePolicy = "Fail" if enforce_failure_policy else "Ignore"
+    mutating = make.entry(MUTATE, "/mutate", mutating_entry(policy_set), "Ignore")
+    validating = [
+        make.entry(VALIDATE_FAIL, "/validate/fail", validating_entry(policy_set, "Fail"), fail),
+        make.entry(VALIDATE_IGNORE, "/validate/ignore", validating_entry(policy_set, "Ignore"), "Ignore"),
+    ]
+    return (
+        _configuration("MutatingWebhookConfiguration", [mutating]),
+        _configuration("ValidatingWebhookConfiguration", [entry for entry in validating if entry["rules"]]),
+    )
+
+
+def _configuration(kind: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
+    metadata = {"name": NAME, "labels": dict(LABELS), "annotations": dict(ANNOTATIONS)}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "webhooks": webhooks}
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """What all entries have in common."""
+
+    policy_set: PolicySet
+    endpoint: Endpoint
+    excluded: tuple[str, ...]
+
+    def entry(self, name: str, path: str, entry: Entry, failure_policy: FailurePolicy) -> dict[str, Any]:
+        outside = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": list(self.excluded)}
+        found: dict[str, Any] = {
+            "name": name,
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": self.endpoint.client_config(path),
+            "failurePolicy": failure_policy,
+            "matchConditions": self._conditions(entry),
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {"matchExpressions": [outside]},
+            "objectSelector": {},  # whoever writes an object must not exempt it
+            "rules": rules(entry),
+            "sideEffects": "None",
+            "timeoutSeconds": MUTATING_TIMEOUT if entry.mutating else VALIDATING_TIMEOUT,
+        }
+        return found | ({"reinvocationPolicy": "IfNeeded"} if entry.mutating else {})
+
+    def _conditions(self, entry: Entry) -> list[dict[str, str]]:
+        """All must hold; the cheap ones first."""
+        found = {
+            "no-mirror-pod": _no_mirror_pod(),
+            "no-daemonset-pod": _no_daemon_set_pod(),
+            "not-being-deleted": "!has(object.metadata.deletionTimestamp)",
+            "spec-changed": self._spec_changed(entry),
+            "concerns-a-policy": match_condition(self.policy_set, entry),
+        }
+        return [{"name": name, "expression": text} for name, text in found.items() if text != TRUE]
+
+    def _spec_changed(self, entry: Entry) -> str:
+        """An update that leaves the spec alone concerns no rule, unless it judges labels and the like."""
+        if not updated(rules(entry)):
+            return TRUE
+        unlike = {*entry.judges_metadata, *_templates_beyond_spec(self.policy_set, entry)}
+        return any_of(('request.operation != "UPDATE"', f"!({same_spec(sorted(unlike))})"))
+
+
+def _templates_beyond_spec(policy_set: PolicySet, entry: Entry) -> set[str]:
+    """Kinds that keep a template elsewhere than below `spec`."""
+    return {
+        kind.resource
+        for kind in policy_set.templates.kinds
+        if kind.resource in entry.templates
+        and any((*place.template.head, *place.template.tail)[:1] != ("spec",) for place in kind.places)
+    }
+
+
+def _no_mirror_pod() -> str:
+    """A node's picture of a static pod; by the caller, for an annotation alone is anybody's."""
+    groups = all_of(("has(request.userInfo.groups)", f"{quoted(NODES_GROUP)} in request.userInfo.groups"))
+    mark = all_of(
+        ("has(object.metadata.annotations)", f"{quoted(MIRROR_ANNOTATION)} in object.metadata.annotations")
+    )
+    return f"!({all_of((is_any_of((POD,)), groups, mark))})"
+
+
+def _no_daemon_set_pod() -> str:
+    user = all_of(
+        ("has(request.userInfo.username)", f"request.userInfo.username == {quoted(DAEMON_SET_CONTROLLER)}")
+    )
+    return f"!({all_of((is_any_of((POD,)), user))})"

@@ -1,0 +1,161 @@
+"""What the loaded policies demand to be asked about: for each rule, what an object must have, and where."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from webhook.policy import CompiledRule, PolicySet
+from webhook.policy.policy_set import CompiledPolicy
+from webhook.policy.schema import MatchClause
+from webhook.rules.base import Mode, MutatingRule, Need
+from webhook.rules.set_fields import SetFields
+
+PODS = "pods"
+
+Wanted = Need | Literal["frameworks"]
+"""`frameworks`: a label or an owner of an AI framework, by which a pod has a class other than `other`."""
+
+_DEVICES: dict[Wanted, tuple[str, ...]] = {"devices": (), "claims": ()}
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One reason to be called.
+
+    Attributes:
+        rule: `policy/rule`.
+        target: the resource that the rule acts on, as policies write it.
+        need: what the object must have.
+        names: the names or patterns that matter, see `Need`.
+        operations: at which operations on the target itself.
+        namespaces: names or globs of the only namespaces, () for all.
+        labels: labels that the object must have, with their values; () for any value.
+        in_templates: whether templates of controllers are looked at, too.
+    """
+
+    rule: str
+    target: str
+    need: Wanted
+    names: tuple[str, ...]
+    operations: frozenset[str]
+    namespaces: tuple[str, ...]
+    labels: tuple[tuple[str, tuple[str, ...]], ...]
+    in_templates: bool
+
+    @property
+    def policy(self) -> str:
+        """The name of the policy."""
+        return self.rule.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a webhook configuration: what it is called for.
+
+    Attributes:
+        mutating: whether it is the one that changes objects.
+        templates: the kinds whose templates it looks at, as policies write them.
+        judges_metadata: resources whose labels and annotations are judged on an update, and not their spec alone.
+    """
+
+    mutating: bool
+    demands: tuple[Demand, ...]
+    templates: frozenset[str]
+    judges_metadata: frozenset[str]
+
+
+def mutating_entry(policy_set: PolicySet) -> Entry:
+    """What `/mutate` is called for: all setters, and the templates that some policy writes into."""
+    labels_hold = not _sets_labels(policy_set)
+    demands = [
+        demand
+        for policy in _in_force(policy_set)
+        for rule in _rules(policy)
+        if isinstance(rule.rule, MutatingRule)
+        for demand in _demands(policy, rule, labels_hold=labels_hold)
+    ]
+    named = frozenset(name for policy in _in_force(policy_set) for name in policy.mutate_templates)
+    return Entry(mutating=True, demands=tuple(demands), templates=named, judges_metadata=frozenset())
+
+
+def validating_entry(policy_set: PolicySet, failure_policy: Literal["Ignore", "Fail"]) -> Entry:
+    """What `/validate/…` is called for: all rules of the policies with that failurePolicy; setters are verified."""
+    labels_hold = not _sets_labels(policy_set)
+    policies = [policy for policy in _in_force(policy_set) if policy.failure_policy == failure_policy]
+    rules = [(policy, rule) for policy in policies for rule in _rules(policy)]
+    demands = [demand for policy, rule in rules for demand in _demands(policy, rule, labels_hold=labels_hold)]
+    judged = frozenset(
+        target for policy, rule in rules if rule.rule.beyond_spec for target in rule.rule.targets
+    )
+    checked = any(demand.in_templates for demand in demands)
+    kinds = frozenset(kind.resource for kind in policy_set.templates.kinds) if checked else frozenset()
+    return Entry(mutating=False, demands=tuple(demands), templates=kinds, judges_metadata=judged)
+
+
+def _in_force(policy_set: PolicySet) -> Iterator[CompiledPolicy]:
+    return (policy for policy in policy_set.policies if policy.modes != {Mode.DISABLED})
+
+
+def _rules(policy: CompiledPolicy) -> Iterator[CompiledRule]:
+    """The rules of a policy as each of its overrides has them."""
+    for variant in (policy, *(override.policy for override in policy.overrides)):
+        if variant.mode is not Mode.DISABLED:
+            yield from variant.rules
+
+
+def _sets_labels(policy_set: PolicySet) -> bool:
+    """Whether some rule, perhaps an audited one, gives objects labels by which another could match them."""
+    rules = (rule.rule for policy in _in_force(policy_set) for rule in _rules(policy))
+    return any(isinstance(rule, SetFields) and rule.labels for rule in rules)
+
+
+def _demands(policy: CompiledPolicy, rule: CompiledRule, *, labels_hold: bool) -> Iterator[Demand]:
+    for target in rule.rule.targets:
+        for clause, _ in policy.clauses:
+            if target != PODS and _is_about_pods(clause):
+                continue
+            for need, names in _wanted(clause, rule, target).items():
+                yield Demand(
+                    rule=rule.key,
+                    target=target,
+                    need=need,
+                    names=names,
+                    operations=frozenset(clause.operations or ("CREATE",)),
+                    namespaces=clause.namespaces or (),
+                    labels=tuple(_labels(clause)) if labels_hold else (),
+                    in_templates=target == PODS and policy.check_templates != "disabled",
+                )
+
+
+def _is_about_pods(clause: MatchClause) -> bool:
+    """Whether a clause matches pods alone: nothing else is of a workload or asks for accelerators."""
+    return bool(clause.workloads or clause.accelerators or clause.pools or clause.communication)
+
+
+def _wanted(clause: MatchClause, rule: CompiledRule, target: str) -> dict[Wanted, tuple[str, ...]]:
+    """What an object that a clause matches must have for the rule to say something: the narrower of what both demand."""
+    if target != PODS:
+        return {"all": ()}
+    if _asks_for_devices(clause):
+        return dict(_DEVICES)
+    needs: dict[Wanted, tuple[str, ...]] = {need: names for need, names in rule.rule.needs.items()}  # noqa: C416 - wider keys
+    if "all" in needs and clause.workloads and "other" not in clause.workloads:
+        return {**_DEVICES, "frameworks": ()}
+    return {"all": ()} if "all" in needs else needs
+
+
+def _asks_for_devices(clause: MatchClause) -> bool:
+    """Whether a clause matches only pods that ask for an accelerator; without one a pod has no pool and talks to nobody."""
+    far = clause.communication and "none" not in clause.communication
+    asked = clause.accelerators is not None and not clause.accelerators.none
+    return bool(asked or clause.pools or far)
+
+
+def _labels(clause: MatchClause) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """Labels that an object must have; what it must not have is left to the call."""
+    selector = clause.object_selector or {}
+    for key, value in (selector.get("matchLabels") or {}).items():
+        yield key, (value,)
+    for wanted in selector.get("matchExpressions") or ():
+        if wanted.get("operator") in ("In", "Exists"):
+            yield wanted["key"], tuple(wanted.get("values") or ())

@@ -1,0 +1,80 @@
+"""Where the pods of an object are, in CEL; for kinds that the API server itself types, so that no field has an odd type."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from webhook.kube.templates import Place, TemplateKind
+from webhook.kube.workload import FRAMEWORK_LABELS
+from webhook.registration.cel import listed, quoted
+
+RESOURCE = 'request.resource.resource + "." + request.resource.group'
+"""The resource as kubectl writes it, with a dot at the end for the core group."""
+
+POD = "pods."
+BUILT_IN_GROUPS = ("", "apps", "batch")
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def full_name(resource: str) -> str:
+    """A resource as `RESOURCE` gives it."""
+    return resource if "." in resource else f"{resource}."
+
+
+def is_any_of(resources: Iterable[str]) -> str:
+    """Whether the request is about one of the resources, as policies write them."""
+    names = sorted({full_name(resource) for resource in resources})
+    return f"{RESOURCE} == {quoted(names[0])}" if len(names) == 1 else f"({RESOURCE}) in {listed(names)}"
+
+
+def typed_templates(kinds: Iterable[TemplateKind]) -> dict[str, str]:
+    """By resource, the path of the pod template of each kind that one condition can look into.
+
+    Those are Kubernetes' own, with one template whose pods are just what it says. Objects of other kinds may hold anything at
+    any place (``x-kubernetes-preserve-unknown-fields``), and an expression that meets what it does not expect is an error, so
+    such objects are asked about always.
+    """
+    return {full_name(kind.resource): path for kind in kinds if (path := _plain_path(kind))}
+
+
+def pods_of_object(templates: Mapping[str, str]) -> str:
+    """A list of what an object has of pods: itself, or its template."""
+    text = "[object]"
+    for path, resources in _by_path(templates).items():
+        text = f"{is_any_of(resources)} ? [object.{path}] : {text}"
+    return text
+
+
+def _by_path(templates: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for resource, path in sorted(templates.items()):
+        found.setdefault(path, []).append(resource)
+    return found
+
+
+def _plain_path(kind: TemplateKind) -> str:
+    """The path of the one template, "" where a condition could not tell the pods from it."""
+    if kind.group not in BUILT_IN_GROUPS or len(kind.places) != 1:
+        return ""
+    place = kind.places[0]
+    steps = place.template.tail
+    plain = not (place.template.head or place.template.from_entry or place.containers or place.defaults)
+    usual = (place.spec, place.metadata) == (("spec",), ("metadata",))
+    if plain and usual and steps and not _adds_evidence(place) and all(map(_IDENTIFIER.fullmatch, steps)):
+        return ".".join(steps)
+    return ""
+
+
+def _adds_evidence(place: Place) -> bool:
+    """Whether the controller gives its pods what a rule looks for."""
+    return bool(place.copies) or any(
+        addition.env or any(key in FRAMEWORK_LABELS for key, _ in addition.labels)
+        for addition in place.additions
+    )
+
+
+def same_spec(resources_outside: Iterable[str]) -> str:
+    """Whether an update leaves the spec alone; False for what has none, and for what keeps its templates elsewhere."""
+    same = "has(object.spec) && has(oldObject.spec) && object.spec == oldObject.spec"
+    outside = list(resources_outside)
+    return f"!({is_any_of(outside)}) && {same}" if outside else same
