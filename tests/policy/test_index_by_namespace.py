@@ -8,6 +8,7 @@ from tests.policy.loading import load, policy
 from webhook.facts import Facts, Unknown
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Draft
+from webhook.policy import PolicySet
 from webhook.policy.match import View
 from webhook.policy.policy_set import Candidate
 from webhook.rules.base import Received, Subject
@@ -25,17 +26,23 @@ LOADED = load(
     policy("- workspaces: [research]\n- all: true", name="or-all"),
     policy("namespaceSelector: {}", name="empty-selector"),
     policy("workspaces: [research]\nworkloads: [notebook]", name="workspace-and-class"),
+    policy(
+        "namespaceSelector:\n  matchExpressions:\n  - key: team\n    operator: NotIn\n    values: [a]",
+        name="not-in",
+    ),
 )
 POLICIES = LOADED.policy_set
-NOT_INDEXED = ["empty-selector", "expressions", "or-all", "workspace-glob"]
+NOT_INDEXED = ["empty-selector", "not-in", "or-all", "workspace-glob"]
 
 
-def candidates(labels: dict[str, str] | None, namespace: str = "n") -> tuple[View, list[Candidate]]:
+def candidates(
+    labels: dict[str, str] | None, namespace: str = "n", policies: PolicySet = POLICIES
+) -> tuple[View, list[Candidate]]:
     things = [] if labels is None else [{"kind": "Namespace", "metadata": {"name": "n", "labels": labels}}]
     request = AdmissionRequest(kind="Pod", resource="pods", namespace=namespace, object=POD)
-    received = Received(request, Facts.from_objects(things), POLICIES.pools, POLICIES.catalogue)
+    received = Received(request, Facts.from_objects(things), policies.pools, policies.catalogue)
     view = View(Subject(received, Draft(POD)))
-    return view, list(POLICIES.bucket("pods", "CREATE").candidates(view))
+    return view, list(policies.bucket("pods", "CREATE").candidates(view))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +56,7 @@ def candidates(labels: dict[str, str] | None, namespace: str = "n") -> tuple[Vie
             ["either", *NOT_INDEXED, "workspace", "workspace-and-class"],
             id="the workspace",
         ),
-        pytest.param({"team": "a"}, ["either", "labels", *NOT_INDEXED], id="one label of two"),
+        pytest.param({"team": "a"}, ["either", "expressions", "labels", *NOT_INDEXED], id="one label of two"),
         pytest.param(
             {"team": "a", "kubesphere.io/workspace": "research"},
             sorted(each.name for each in POLICIES.policies),
@@ -93,3 +100,12 @@ def test_an_unknown_namespace_stays_unknown() -> None:
     answers = {each.policy.name: each.matches(view) for each in found}
     assert isinstance(answers["workspace"], Unknown)
     assert answers["workspace-and-class"] is False
+
+
+def test_lists_that_are_not_kept_are_merged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhook.policy.policy_set.MOST_MERGED", 1)
+    policies = load(
+        policy("namespaces: [a]", name="here"), policy("namespaces: [b]", name="there")
+    ).policy_set
+    found = [[each.policy.name for each in candidates({}, namespace, policies)[1]] for namespace in "abab"]
+    assert found == [["here"], ["there"]] * 2

@@ -176,11 +176,20 @@ INDEXED = load(
     policy("workloads: [training]", CLAIMS, "claims-of-pods"),
 ).policy_set
 
-ALWAYS = ["by-both", "by-either", "by-glob", "by-none", "claims", "everything"]
+ALWAYS = ["by-both", "by-glob", "by-none", "claims", "everything"]
 CANDIDATES: dict[str, tuple[list[str], list[str]]] = {
     "a training pod with a GPU": (
         looked_at(INDEXED, GPU_POD, "pods"),
-        ["by-name", "by-class", "by-accelerator", *ALWAYS[:5], "claims-of-pods", "everything"],
+        [
+            "by-name",
+            "by-class",
+            "by-accelerator",
+            "by-both",
+            "by-either",
+            *ALWAYS[1:4],
+            "claims-of-pods",
+            "everything",
+        ],
     ),
     "a web pod": (looked_at(INDEXED, WEB_POD, "pods"), ["by-name", *ALWAYS]),
     "a web pod elsewhere": (looked_at(INDEXED, WEB_POD, "pods", namespace="x"), ALWAYS),
@@ -190,7 +199,7 @@ CANDIDATES: dict[str, tuple[list[str], list[str]]] = {
     ),
     "another alternative's namespace": (
         looked_at(INDEXED, WEB_POD, "pods", namespace="team-b"),
-        ["by-name", "by-both", "by-either", "by-glob", "by-none", "claims", "either-operation", "everything"],
+        ["by-name", "by-both", "by-glob", "by-none", "claims", "either-operation", "everything"],
     ),
     "a claim": (looked_at(INDEXED, CLAIM, "persistentvolumeclaims"), ["claims"]),
     "an update": (looked_at(INDEXED, WEB_POD, "pods", "UPDATE"), ["either-operation", "updates"]),

@@ -1,15 +1,15 @@
 """Compiled policies: what the engine runs."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 from webhook.facts import AcceleratorPool, Unknown
 from webhook.facts.cluster import WORKSPACE_LABEL
 from webhook.kube.accelerators import Catalogue
+from webhook.kube.field_path import mapping_at
 from webhook.kube.templates import TemplateKinds
 from webhook.policy.match import Predicate, View, any_of
 from webhook.policy.schema import MatchClause
@@ -129,7 +129,16 @@ class Candidate:
     overrides: tuple[tuple[Predicate, "Candidate"], ...] = ()
 
 
-ANY_LABEL = ("namespaceLabel", "")
+Need = tuple[str, str]
+"""What an object must have for a policy to match: a kind of need, and which one of it.
+
+`("namespace", name)`, `("namespaceLabel", "key=value")`, `("label", "key=value")`, `("workload", class)`,
+`("accelerator", "")`, or `("", "")`, which every object has.
+"""
+
+NOTHING: Need = ("", "")
+ANY_LABEL: Need = ("namespaceLabel", "")
+"""Of a namespace whose labels are not known: it may have any."""
 MOST_MERGED = 1024
 """Merged lists that are kept: one for each combination of needs, which only policies name, that some object met."""
 
@@ -138,18 +147,24 @@ MOST_MERGED = 1024
 class Bucket:
     """The candidates for one resource and operation, by what they all need, so that one which cannot apply costs nothing.
 
-    A key is `("namespace", name)`, `("namespaceLabel", "key=value")`, `("workload", class)`, `("accelerator", "")` or
-    `("", "")`. What needs a namespace's label also stands under `ANY_LABEL`, for namespaces whose labels are not known.
+    What needs a namespace's label also stands under `ANY_LABEL`.
     """
 
-    by_need: Mapping[tuple[str, str], tuple[Candidate, ...]] = field(default_factory=dict)
-    _merged: dict[tuple[tuple[str, str], ...], tuple[Candidate, ...]] = field(
+    by_need: Mapping[Need, tuple[Candidate, ...]] = field(default_factory=dict)
+    _keys: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
+    _merged: dict[tuple[Need, ...], tuple[Candidate, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
+    def __post_init__(self) -> None:
+        keys: dict[str, set[str]] = {kind: set() for kind, _ in self.by_need}
+        for kind, which in self.by_need:
+            keys[kind].add(which.partition("=")[0])
+        object.__setattr__(self, "_keys", {kind: frozenset(found) for kind, found in keys.items()})
+
     def candidates(self, view: View) -> Iterable[Candidate]:
         """Those that may match, in order."""
-        met = tuple(need for need in self._met(view.received) if need in self.by_need)
+        met = tuple([need for need in self._met(view.received) if need in self.by_need])
         found = self._merged.get(met)
         if found is None:
             by_rank = {candidate.rank: candidate for need in met for candidate in self.by_need[need]}
@@ -158,19 +173,31 @@ class Bucket:
                 self._merged[met] = found
         return found
 
-    def _met(self, received: Received) -> Iterator[tuple[str, str]]:
-        yield ("", "")
-        yield ("namespace", received.request.namespace)
-        if ANY_LABEL in self.by_need:
+    def _met(self, received: Received) -> list[Need]:
+        """What the object has of what some candidate needs; of a kind that none needs nothing is looked at."""
+        keys, met = self._keys, [NOTHING]
+        if "namespace" in keys:
+            met.append(("namespace", received.request.namespace))
+        if "namespaceLabel" in keys:
             namespace = received.namespace
             if isinstance(namespace, Unknown):
-                yield ANY_LABEL
+                met.append(ANY_LABEL)
             else:
-                yield from (("namespaceLabel", f"{key}={value}") for key, value in namespace.labels.items())
+                met.extend(_labels_met("namespaceLabel", keys, namespace.labels))
+        if "label" in keys:
+            met.extend(_labels_met("label", keys, mapping_at(received.object, ("metadata", "labels"))))
         if received.request.kind == "Pod":
-            yield ("workload", received.workload.workload_class)
-            if received.workload.asks_for_accelerator:
-                yield ("accelerator", "")
+            if "workload" in keys:
+                met.append(("workload", received.workload.workload_class))
+            if "accelerator" in keys and received.workload.asks_for_accelerator:
+                met.append(("accelerator", ""))
+        return met
+
+
+def _labels_met(kind: str, keys: Mapping[str, frozenset[str]], labels: Mapping[str, Any]) -> Iterator[Need]:
+    """In the order of the keys' names, so that alike objects meet alike lists."""
+    for key in sorted(keys[kind] & labels.keys()):
+        yield kind, f"{key}={labels[key]}"
 
 
 NO_CANDIDATES = Bucket()
@@ -202,14 +229,14 @@ class PolicySet:
 
 def index_of(policies: Iterable[CompiledPolicy]) -> dict[tuple[str, str], Bucket]:
     """The index of a policy set; disabled policies are not in it."""
-    table: dict[tuple[str, str], dict[tuple[str, str], list[Candidate]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    table: dict[tuple[str, str], dict[Need, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
+    policies = tuple(policies)
+    written = frozenset(key for policy in policies for key in _written_labels(policy))
     for rank, policy in enumerate(policies):
         if policy.modes == {Mode.DISABLED}:
             continue
         for place, candidate, clauses in _places(rank, policy):
-            for need in _needs(clauses):
+            for need in sorted({need for clause in clauses for need in _needs(clause, written)}):
                 table[place][need].append(candidate)
     return {place: Bucket({need: tuple(found) for need, found in by.items()}) for place, by in table.items()}
 
@@ -240,23 +267,48 @@ def _candidate(rank: int, policy: CompiledPolicy, matches: Predicate, resource: 
     )
 
 
-def _needs(clauses: list[MatchClause]) -> list[tuple[str, str]]:
-    """What every clause needs, the most selective kind first."""
-    if all(clause.namespaces and not any("*" in name for name in clause.namespaces) for clause in clauses):
-        return [("namespace", name) for name in sorted({n for c in clauses for n in c.namespaces or ()})]
-    labels = [_namespace_labels(clause) for clause in clauses]
-    if all(labels):
-        return [ANY_LABEL, *(("namespaceLabel", text) for text in sorted(set(chain.from_iterable(labels))))]
-    if all(clause.workloads for clause in clauses):
-        return [("workload", name) for name in sorted({w for c in clauses for w in c.workloads or ()})]
-    if all(clause.accelerators and not clause.accelerators.none for clause in clauses):
-        return [("accelerator", "")]
-    return [("", "")]
+def _written_labels(policy: CompiledPolicy) -> Iterator[str]:
+    """The labels that rules of a policy may write, in any of its variants."""
+    for variant in (policy, *(override.policy for override in policy.overrides)):
+        for rule in variant.rules:
+            if isinstance(rule.rule, MutatingRule):
+                yield from rule.rule.written_labels
+
+
+def _needs(clause: MatchClause, written: Set[str]) -> tuple[Need, ...]:
+    """What an object must have one of for a clause to match, the most selective kind that it names."""
+    if clause.namespaces and not any("*" in name for name in clause.namespaces):
+        return tuple(("namespace", name) for name in clause.namespaces)
+    if labels := _namespace_labels(clause):
+        return (ANY_LABEL, *(("namespaceLabel", text) for text in labels))
+    if labels := _object_labels(clause, written):
+        return tuple(("label", text) for text in labels)
+    if clause.workloads:
+        return tuple(("workload", name) for name in clause.workloads)
+    if clause.accelerators and not clause.accelerators.none:
+        return (("accelerator", ""),)
+    return (NOTHING,)
 
 
 def _namespace_labels(clause: MatchClause) -> tuple[str, ...]:
     """Labels, as `key=value`, of which the namespace must have one; () where the clause needs none for certain."""
     if clause.workspaces and not any("*" in name for name in clause.workspaces):
         return tuple(f"{WORKSPACE_LABEL}={name}" for name in clause.workspaces)
-    wanted = (clause.namespace_selector or {}).get("matchLabels") or {}
-    return tuple(f"{key}={value}" for key, value in wanted.items())[:1]
+    return next(_required_labels(clause.namespace_selector, frozenset()), ())
+
+
+def _object_labels(clause: MatchClause, written: Set[str]) -> tuple[str, ...]:
+    """Labels of which the object must have one; a match sees it as earlier rules left it, so none that a rule may write."""
+    return next(_required_labels(clause.object_selector, written), ())
+
+
+def _required_labels(selector: Mapping[str, Any] | None, but: Set[str]) -> Iterator[tuple[str, ...]]:
+    """For each requirement on a label that must be there, the values that it may have, as `key=value`."""
+    selector = selector or {}
+    for key, value in (selector.get("matchLabels") or {}).items():
+        if key not in but:
+            yield (f"{key}={value}",)
+    for requirement in selector.get("matchExpressions") or ():
+        key = requirement["key"]
+        if requirement["operator"] == "In" and key not in but:
+            yield tuple(f"{key}={value}" for value in requirement["values"])

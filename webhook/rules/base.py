@@ -5,7 +5,7 @@ A rule finds; it never decides (`webhook.engine.decide` does).
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -369,6 +369,11 @@ class Rule(Schema):
 
 class MutatingRule(Rule):
     """A rule that writes into the draft of its subject."""
+
+    @property
+    def written_labels(self) -> Collection[str]:
+        """The labels of the object that it may write; policies that choose by one of them are asked of every object."""
+        return ()
 
     @abstractmethod
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """setFields: scheduler, runtime class, labels, annotations and environment, by value or by a label of the namespace."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace as with_fields
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -246,6 +246,11 @@ class SetFields(MutatingRule):
         """See `Rule.kinds_asked`."""
         values = (*(field for _, field in self._fields()), *self.env.values())
         return frozenset({"Namespace"} if any(value.from_namespace_label for value in values) else ())
+
+    @property
+    def written_labels(self) -> Collection[str]:
+        """See `MutatingRule.written_labels`."""
+        return self.labels.keys()
 
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         """See `MutatingRule.mutate`."""
