@@ -10,6 +10,7 @@ from tests.admission.wire import UID, call, check_answer, review_of
 from tests.engine.gates import Json, shipped_files, training_pod
 from tests.engine.gates import load as load_policies
 from webhook.admission import BadReviewError, Endpoint, parse_review
+from webhook.admission.parse import MOST_CONTAINERS
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.policy import PolicySet, load_policy_set
 
@@ -301,6 +302,16 @@ def test_any_json_is_answered_or_is_a_bad_review(
         check_answer(orjson.loads(answer.body), review, mutating=endpoint is Endpoint.MUTATE)
         text = repr(answer.record)
     assert text.isprintable()
+
+
+def test_a_review_holds_a_bounded_number_of_maps_and_lists() -> None:
+    own = orjson.dumps(review_of({"metadata": {}, "spec": []}))
+    room = MOST_CONTAINERS - own.count(b"{") - own.count(b"[")
+    body = orjson.dumps(review_of({"metadata": {}, "spec": [[]] * room}))
+    assert parse_review(body).object == {"metadata": {}, "spec": [[]] * room}
+    body = orjson.dumps(review_of({"metadata": {}, "spec": [[]] * room + [{}]}))
+    with pytest.raises(BadReviewError, match=r"^the body holds more than 250000 maps and lists$"):
+        parse_review(body)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))

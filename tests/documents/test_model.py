@@ -89,6 +89,24 @@ def test_a_problem_as_text(problem: Problem, expected: str) -> None:
     assert str(problem) == expected
 
 
+def test_a_problem_without_the_text_of_the_file_keeps_its_place_only() -> None:
+    quoting = Problem(
+        "a.yaml", Position(4, 7), "expected a name, found 's3cret'", "did you mean x?", is_warning=True
+    )
+    assert quoting.without_text() == Problem(
+        "a.yaml",
+        Position(4, 7),
+        "this is not as Kubernetes expects it; the text is not shown, since files of facts may hold secrets",
+        "podgate check shows it where the file is given as a manifest",
+        is_warning=True,
+    )
+
+
+def test_a_problem_of_a_whole_file_quotes_nothing_and_stays() -> None:
+    whole = Problem("a.yaml", None, "expected UTF-8 text, found other bytes", "save the file as UTF-8")
+    assert whole.without_text() is whole
+
+
 POD = "{kind: Pod, metadata: {name: x}}"
 
 

@@ -1,3 +1,4 @@
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -121,6 +122,18 @@ def test_a_field_is_identified_alike_wherever_it_stands() -> None:
     first = {"c": [{"name": "a"}, {"name": "b"}]}
     second = {"c": [{"name": "b"}, {"name": "a"}]}
     assert identify(first, ("c", 0, "image")) == identify(second, ("c", 1, "image"))
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        pytest.param(("spec", "nodeName"), None, id="absent"),
+        pytest.param(("spec", 0), None, id="an index of a map"),
+        pytest.param(("spec", "priority"), 0, id="there"),
+    ],
+)
+def test_a_read_only_view_of_a_map_is_a_map(path: Path, found: Any) -> None:
+    assert value_at(MappingProxyType({"spec": MappingProxyType({"priority": 0})}), path) is found
 
 
 def test_a_map_key_is_not_an_index() -> None:

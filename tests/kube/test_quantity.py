@@ -315,6 +315,8 @@ FORMATTED: dict[str, tuple[Quantity, str]] = {
     "one byte more is not hidden": ((64 << 30) + 1, "68719476737"),
     "half a gibibyte more": ((64 << 30) + (512 << 20), "66048Mi"),
     "negative": (-(64 << 30), "-64Gi"),
+    "the most that fits a suffix": (7 << 60, "7Ei"),
+    "more than a binary suffix may say": (8 << 60, "9223372036854775808"),
 }
 
 

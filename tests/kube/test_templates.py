@@ -12,6 +12,7 @@ from webhook.documents import listed_objects, read_documents
 from webhook.kube.accelerators import shipped_catalogue
 from webhook.kube.field_path import format_field, value_at
 from webhook.kube.templates import (
+    MAX_CONTAINERS,
     MAX_TEMPLATES,
     Template,
     TemplateKind,
@@ -1069,6 +1070,15 @@ def test_all_containers_of_a_workflow_step_are_seen() -> None:
     assert path == ("spec", "templates", 0, "containerSet", "containers", 1)
 
 
+def test_what_is_no_container_of_a_workflow_step_is_passed_over() -> None:
+    step = {"name": "fit", "containerSet": {"containers": [None, "a", {"name": "b"}]}}
+    obj = obj_of("argoproj.io/v1alpha1", "Workflow", {"templates": [step]})
+    ((template, pod),) = pods_of(obj)
+    assert pod["spec"]["containers"] == [{"name": "b"}]
+    path = to_object_path(template, ("spec", "containers", 0, "image"))
+    assert path == ("spec", "templates", 0, "containerSet", "containers", 2, "image")
+
+
 def test_fields_of_the_job_fill_in_for_those_of_the_template() -> None:
     tasks = [{"name": "a", "template": template_of()}, {"name": "b", "template": template_of()}]
     tasks[1]["template"]["spec"] |= {"schedulerName": "own", "priorityClassName": None}  # type: ignore[index]
@@ -1195,6 +1205,24 @@ def test_no_more_templates_than_the_limit() -> None:
     found = pods_of(obj)
     assert len(found) == MAX_TEMPLATES
     assert variables(found[0][1])["WORLD_SIZE"] == str(2 * MAX_TEMPLATES)
+
+
+@pytest.mark.parametrize(
+    ("containers", "seen"),
+    [([MAX_CONTAINERS, 1], 2), ([MAX_CONTAINERS + 1, 1], 1), ([MAX_CONTAINERS, 1, 1], 2), ([1] * 9, 9)],
+)
+def test_no_further_templates_behind_the_most_containers(containers: list[int], seen: int) -> None:
+    tasks = [
+        {
+            "name": f"t{at}",
+            "template": {
+                "spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "b"}] * (count - 1)}
+            },
+        }
+        for at, count in enumerate(containers)
+    ]
+    obj = obj_of("batch.volcano.sh/v1alpha1", "Job", {"tasks": tasks})
+    assert len(pods_of(obj)) == seen
 
 
 def test_long_names_are_not_copied() -> None:

@@ -120,6 +120,10 @@ SAID: dict[str, tuple[dict[str, Any], str, bool | str, list[str]]] = {
             "pools: a PersistentVolumeClaim has none, only pods do",
         ],
     ),
+    "a claim in another namespace": (
+        CLAIM, "{workloads: [training], namespaces: [team-b]}", False,
+        ["namespaces: team-a is not team-b", "workloads: a PersistentVolumeClaim has none, only pods do"],
+    ),
 }  # fmt: skip
 
 

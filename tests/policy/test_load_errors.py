@@ -154,6 +154,10 @@ MATCHES: Mapping[str, tuple[str, list[str]]] = {
             "9:9 spec.match.namespaceSelector: labels: expected one of matchLabels, matchExpressions, found the unknown key 'labels'",
         ],
     ),
+    "a selector that is text": (
+        "namespaceSelector: team=a",
+        ["7:24 spec.match.namespaceSelector: expected a map, found 'team=a'"],
+    ),
     "a boolean label": (
         "namespaceSelector:\n  matchLabels:\n    a: true",
         [

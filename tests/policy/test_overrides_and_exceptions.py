@@ -112,6 +112,12 @@ def test_a_date_is_the_end_of_that_day() -> None:
     assert (exception.rule, exception.reason) == ("cap", "Migration until June")
 
 
+def test_a_time_with_its_zone_is_that_moment() -> None:
+    text = EXCEPTION.replace("2027-06-30", "2027-06-30T14:00:00+08:00")
+    (exception,) = load(document("PodPolicyException", text)).policy_set.policies[0].exceptions
+    assert exception.expires_at == datetime(2027, 6, 30, 6, tzinfo=UTC)
+
+
 def test_whatever_a_site_says_is_in_the_hash() -> None:
     texts = [document("PodPolicyOverride", OVERRIDE), document("PodPolicyException", EXCEPTION)]
     assert len({load().policy_set.hash, *(load(text).policy_set.hash for text in texts)}) == 3
@@ -146,6 +152,21 @@ FAULTS = {
         [
             "11:5 rule cap is a limitAcceleratorCount, not a checkPlacement | write limitAcceleratorCount: …",
         ],
+    ),
+    "a rule that is text": (
+        "PodPolicyOverride",
+        "policies: [gpu-limits]\nmatch:\n  all: true\nrules:\n- cap\n",
+        ["10:5 expected a rule (a map with a name), found 'cap'"],
+    ),
+    "a rule without a name": (
+        "PodPolicyOverride",
+        OVERRIDE.replace("- name: cap\n  limit", "- limit"),
+        ["10:5 expected a rule (a map with a name), found a map"],
+    ),
+    "parameters that are no map": (
+        "PodPolicyOverride",
+        OVERRIDE.replace("limitAcceleratorCount:\n    perPod:\n      max: 16", "limitAcceleratorCount: 16"),
+        ["11:28 expected a map, found 16"],
     ),
     "a rule where policies are named": (
         "PodPolicyOverride",
@@ -203,6 +224,36 @@ FAULTS = {
             )
         ],
     ),
+    "an end behind the last year": (
+        "PodPolicyException",
+        EXCEPTION.replace("2027-06-30", "9999-12-31"),
+        [
+            (
+                '11:14 spec.expiresAt: expected a date such as "2027-06-30", or a time with its zone, '
+                "\"2027-06-30T12:00:00Z\", found '9999-12-31'"
+            )
+        ],
+    ),
+    "an end without a zone": (
+        "PodPolicyException",
+        EXCEPTION.replace("2027-06-30", "2027-06-30T12:00:00"),
+        [
+            (
+                '11:14 spec.expiresAt: expected a date such as "2027-06-30", or a time with its zone, '
+                "\"2027-06-30T12:00:00Z\", found '2027-06-30T12:00:00'"
+            )
+        ],
+    ),
+    "an end that is a number": (
+        "PodPolicyException",
+        EXCEPTION.replace('"2027-06-30"', "2027"),
+        [
+            (
+                '11:14 spec.expiresAt: expected a date such as "2027-06-30", or a time with its zone, '
+                '"2027-06-30T12:00:00Z"'
+            )
+        ],
+    ),
     "an unknown rule of an exception": (
         "PodPolicyException",
         EXCEPTION.replace("/cap", "/cup"),
@@ -233,6 +284,20 @@ def test_a_second_exception_for_the_same_is_an_error() -> None:
     longer = EXCEPTION.replace("2027-06-30", "2029-06-30")
     loaded = load(document("PodPolicyException", EXCEPTION, "a"), document("PodPolicyException", longer, "b"))
     assert said(loaded) == ["6:14 exception a lifts this already, until 2027-07-01 | keep one of the two"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("gpu-limits/cap", "gpu-limits", id="the whole policy behind one rule"),
+        pytest.param("[legacy]", "[legacy, other]", id="other objects"),
+    ],
+)
+def test_a_second_exception_that_lifts_more_stands_beside_the_first(old: str, new: str) -> None:
+    wider = EXCEPTION.replace(old, new)
+    loaded = load(document("PodPolicyException", EXCEPTION, "a"), document("PodPolicyException", wider, "b"))
+    assert loaded.problems == ()
+    assert [each.name for each in loaded.policy_set.policies[0].exceptions] == ["a", "b"]
 
 
 def test_what_names_a_dropped_policy_is_dropped_with_it() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from webhook.kube.accelerators import Catalogue, shipped_catalogue
 from webhook.policy import load_policy_set
 from webhook.policy.lint.names import edits
 from webhook.review_tools.lint import lint
@@ -53,6 +54,10 @@ def priority(name: str = "high", **more: Any) -> dict[str, Any]:
 
 def fields(**given: Any) -> dict[str, Any]:
     return {"setFields": given}
+
+
+def labelled(value: str) -> dict[str, Any]:
+    return {"objectSelector": {"matchLabels": {"lane": value}}}
 
 
 LIMIT = {"limitAcceleratorCount": {"perPod": {"max": 8}}}
@@ -148,6 +153,15 @@ WINNERS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] =
         (
             "a.yaml «setPriorityClass:» p/r0 and q/r0 may both set spec.priorityClassName: where both apply, "
             "q/r0 wins, since it says replace: always"
+        ),
+    ),
+    "a scheduler": (
+        fields(schedulerName="volcano", runtimeClassName="nvidia"),
+        fields(schedulerName="kai-scheduler", runtimeClassName="nvidia"),
+        {},
+        (
+            "b.yaml «setFields:» q/r0 and p/r0 may both set spec.schedulerName: where both apply, "
+            "p/r0 wins, since it comes first by name (both have order 100)"
         ),
     ),
     "a label": (
@@ -304,6 +318,22 @@ UNREACHABLE: dict[str, tuple[str, list[str]]] = {
             "a.yaml «- workloads:» this never holds: the exclude of policy p exempts all that it matches",
             "a.yaml «- all: true» this never holds: the exclude of policy p exempts all that it matches",
         ],
+    ),
+    "excluded by other labels": (
+        policy("p", labelled("fast"), priority(), exclude=labelled("slow")),
+        [],
+    ),
+    "excluded by its own labels": (
+        policy("p", {**labelled("fast"), "namespaces": ["a"]}, priority(), exclude=labelled("fast")),
+        ["a.yaml «objectSelector:» this never holds: the exclude of policy p exempts all that it matches"],
+    ),
+    "excluded but for one class": (
+        policy("p", {"workloads": ["training", "other"]}, priority(), exclude=TRAINING),
+        [],
+    ),
+    "excluded among other classes": (
+        policy("p", TRAINING, priority(), exclude={"workloads": ["other", "training"]}),
+        ["a.yaml «workloads:» this never holds: the exclude of policy p exempts all that it matches"],
     ),
     "excluded at another operation": (
         policy("p", TRAINING, priority(), exclude={**TRAINING, "operations": ["UPDATE"]}),
@@ -464,10 +494,6 @@ def test_exceptions(case: str) -> None:
     assert warnings(policy("p", ALL, LIMIT), exception(end)) == expected
 
 
-def labelled(value: str) -> dict[str, Any]:
-    return {"objectSelector": {"matchLabels": {"lane": value}}}
-
-
 def test_a_rule_that_only_a_second_pass_reaches() -> None:
     first = policy("first", labelled("fast"), priority("high"), order=1)
     second = policy("second", {"namespaces": ["a"]}, fields(labels={"lane": "fast"}), order=2)
@@ -477,6 +503,23 @@ def test_a_rule_that_only_a_second_pass_reaches() -> None:
             "after what later rules set: passes must end alike"
         )
     ]
+
+
+def test_a_rule_is_named_once_whatever_number_of_matches_shows_it() -> None:
+    first = policy("first", labelled("fast"), priority("high"), order=1)
+    matches = [{"namespaces": ["a"]}, {"namespaces": ["b"]}]
+    second = policy("second", matches, fields(labels={"lane": "fast"}), order=2)
+    assert len(warnings(first, second)) == 1
+
+
+def test_a_vendor_without_devices_is_tried_on_pods_that_ask_for_none() -> None:
+    """Such a vendor hands out parts only: no pod can ask for one of its devices."""
+    parts = {"resources": [{"names": ["acme.example/memory"], "role": "memory", "sharing": "memorySlice"}]}
+    catalogue = shipped_catalogue().merged(Catalogue.from_value({"vendors": {"acme": parts}}))
+    text = policy("p", {"accelerators": {"vendors": ["acme"]}}, fields(labels={"lane": "fast"})).encode()
+    loaded = load_policy_set([("a.yaml", text)], catalogue=catalogue)
+    assert loaded.problems == ()
+    assert lint([("a.yaml", text)], loaded.policy_set, NOW) == ()
 
 
 def test_in_the_other_order_both_passes_end_alike() -> None:

@@ -131,6 +131,14 @@ PROBLEMS = {
             'a.yaml:14:14: spec.containers["m"].env["A"].value: expected text, found a number',
         ],
     ),
+    "maps and lists where text must stand": (
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: [x]\n  annotations:\n    b: {x: y}\n    c: {}",
+        [
+            "a.yaml:5:8: metadata.labels.a: expected text, found a list",
+            "a.yaml:7:8: metadata.annotations.b: expected text, found a map",
+            "a.yaml:8:8: metadata.annotations.c: expected text, found an empty map",
+        ],
+    ),
     "a number in a template": (
         (
             "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    metadata:\n      labels:\n        a: 1\n"
@@ -140,6 +148,13 @@ PROBLEMS = {
             "a.yaml:7:12: spec.template.metadata.labels.a: expected text, found a number",
             'a.yaml:11:26: spec.template.spec.containers["m"].command[1]: expected text, found a number',
         ],
+    ),
+    "a number in an inline pod spec, whose metadata reaches no pod": (
+        (
+            "apiVersion: serving.kserve.io/v1alpha1\nkind: LLMInferenceService\nmetadata:\n  name: a\nspec:\n"
+            "  metadata:\n    labels:\n      a: 1\n  template:\n    containers:\n    - name: m\n      args: [5]"
+        ),
+        ['a.yaml:12:14: spec.template.containers["m"].args[0]: expected text, found a number'],
     ),
     "whole bytes in thousandths": (
         "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - resources:\n      limits:\n        memory: 4000m",
