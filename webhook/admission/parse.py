@@ -15,9 +15,9 @@ OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 MOST_LEVELS = 254
 """What orjson writes, though it reads 1,024; no kind of Kubernetes nests a tenth of it."""
 
-MOST_CONTAINERS = 250_000
-"""Maps and lists in a body: some 50 MiB as Python objects, where 7 MiB of `{}` would be 200. An API server takes requests of
-3 MiB (kubernetes/apiserver:pkg/server/config.go, MaxRequestBodyBytes), of which 40 bytes a map are few; an update has two."""
+MOST_CONTAINERS = 200_000
+"""Maps and lists in a body: 46 MB as Python objects, where 7 MiB of `{}` would be 200. No object that can be stored has as many:
+the smallest map that means something, a variable with a name of two letters, takes 8 of etcd's 1.5 MiB."""
 
 JSON_TYPES = {
     dict: "an object",

@@ -6,12 +6,13 @@ they arrived: a value of the wrong type counts as absent, and nothing here raise
 
 from webhook.kube.templates.document import TemplateKindsError, TemplateProblem
 from webhook.kube.templates.kinds import TemplateKind, TemplateKinds, shipped_templates
-from webhook.kube.templates.limits import MAX_TEMPLATES
+from webhook.kube.templates.limits import MAX_CONTAINERS, MAX_TEMPLATES
 from webhook.kube.templates.objects import Template, claim_templates_of, templates_of, to_object_path
 from webhook.kube.templates.places import Place
 from webhook.kube.templates.pods import virtual_pod
 
 __all__ = [
+    "MAX_CONTAINERS",
     "MAX_TEMPLATES",
     "Place",
     "Template",

@@ -5,6 +5,10 @@ MAX_TEMPLATES = 200
 
 The pods of any further ones are judged when they are created."""
 
+MAX_CONTAINERS = 1_000
+"""Containers of one object's templates after which no further template is looked at: half a second of work, where real
+objects have some fifty. The first template is looked at whatever its size, as a pod is."""
+
 MAX_REPLICAS = 2**31 - 1
 """Replicas are int32 in every API (kubernetes/api:apps/v1/types.go); a product of them stays here."""
 

@@ -5,9 +5,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from webhook.documents import Path
-from webhook.kube.field_path import value_at
+from webhook.kube.field_path import list_at, value_at
 from webhook.kube.templates.kinds import TemplateKind
-from webhook.kube.templates.limits import MAX_NAME, MAX_TEMPLATES
+from webhook.kube.templates.limits import MAX_CONTAINERS, MAX_NAME, MAX_TEMPLATES
 from webhook.kube.templates.places import Place
 from webhook.kube.templates.references import is_met, product, text_or_empty, walk
 
@@ -40,9 +40,19 @@ class Template(NamedTuple):
 
 
 def templates_of(kind: TemplateKind, obj: Mapping[str, Any]) -> tuple[Template, ...]:
-    """The pod templates of an object, in the order of the kind's places; at most `MAX_TEMPLATES`."""
+    """The pod templates of an object, in the order of the kind's places; see `MAX_TEMPLATES` and `MAX_CONTAINERS`."""
     found = (template for place in kind.places for template in _templates_at(place, obj))
-    return tuple(islice(found, MAX_TEMPLATES))
+    return tuple(_first_containers(islice(found, MAX_TEMPLATES), obj))
+
+
+def _first_containers(templates: Iterator[Template], obj: Mapping[str, Any]) -> Iterator[Template]:
+    seen = 0
+    for template in templates:
+        if seen > MAX_CONTAINERS:
+            return
+        yield template
+        spec = value_at(obj, template.spec_path)
+        seen += sum(len(list_at(spec, (key,))) for key in ("initContainers", "containers"))
 
 
 def claim_templates_of(kind: TemplateKind, obj: Mapping[str, Any]) -> tuple[Path, ...]:
