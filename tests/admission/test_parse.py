@@ -310,7 +310,7 @@ def test_a_review_holds_a_bounded_number_of_maps_and_lists() -> None:
     body = orjson.dumps(review_of({"metadata": {}, "spec": [[]] * room}))
     assert parse_review(body).object == {"metadata": {}, "spec": [[]] * room}
     body = orjson.dumps(review_of({"metadata": {}, "spec": [[]] * room + [{}]}))
-    with pytest.raises(BadReviewError, match=r"^the body holds more than 250000 maps and lists$"):
+    with pytest.raises(BadReviewError, match=f"^the body holds more than {MOST_CONTAINERS} maps and lists$"):
         parse_review(body)
 
 
