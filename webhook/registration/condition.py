@@ -65,17 +65,24 @@ class _Asked:
 
 def match_condition(policy_set: PolicySet, entry: Entry) -> str:
     """The expression of an entry; `true` where it is asked about every object of its rules."""
+    arms = dict(_arms(policy_set, entry))
+    conditions = list(arms.values())
+    if len(arms) == 1 or set(conditions) == {TRUE}:  # the entry's rules say it already
+        return conditions[0]
+    return any_of(all_of((is_any_of(resources), condition)) for resources, condition in arms.items())
+
+
+def _arms(policy_set: PolicySet, entry: Entry) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Resources, and what is asked of their objects."""
     kinds = [kind for kind in policy_set.templates.kinds if kind.resource in entry.templates]
     typed = typed_templates(kinds)
-    other = [kind.resource for kind in kinds if full_name(kind.resource) not in typed]
-    arms = [all_of((is_any_of((POD, *typed)), _of_pods(policy_set, entry, typed)))]
+    yield (POD, *typed), _of_pods(policy_set, entry, typed)
+    other = tuple(kind.resource for kind in kinds if full_name(kind.resource) not in typed)
     if other:
         demands = [demand for demand in entry.demands if entry.mutating or demand.in_templates]
-        arms.append(all_of((is_any_of(other), any_of(map(_namespace, _of_target(PODS, demands))))))
+        yield other, any_of(map(_namespace, _of_target(PODS, demands)))
     for target in sorted({demand.target for demand in entry.demands} - {PODS}):
-        places = any_of(_place_of_object(demand) for demand in _of_target(target, entry.demands))
-        arms.append(all_of((is_any_of((target,)), places)))
-    return any_of(arms)
+        yield (target,), any_of(_place_of_object(demand) for demand in _of_target(target, entry.demands))
 
 
 def _of_target(target: str, demands: Iterable[Demand]) -> list[Demand]:
