@@ -190,6 +190,18 @@ def test_an_exception_lifts_a_rule_whatever_override_is_not_known_to_match() -> 
     assert [finding.text for finding in report.findings] == ["excepted"]
 
 
+def test_an_exception_that_is_not_known_to_match_lifts_nothing_and_says_so() -> None:
+    """Whether it lifts is the failurePolicy's to decide; the rule is not judged without its exception."""
+    lifting = exception(EXCEPTION.replace("namespaces: [team]", "workspaces: [vision]"))
+    strict = LIMITS + "failurePolicy: Fail\n"
+    known = validate(gate(policies(lifting, limits=strict), "vision"), request(pod(5)))
+    outcome = validate(gate(policies(lifting, limits=strict)), request(pod(5)))
+    (report,) = (each for each in outcome.reports if each.rule.policy == "limits")
+    assert known.allowed
+    assert (report.result, report.action) == (Result.ERROR, Action.DENY)
+    assert [finding.text for finding in report.findings] == ["unknown"]
+
+
 def test_an_exception_is_for_those_it_matches_only() -> None:
     assert not validate(gate(policies(exception())), request(pod(5), "other")).allowed
 

@@ -326,6 +326,16 @@ def test_an_update_answers_for_what_it_brings(
     assert outcome.allowed is not refused
 
 
+def test_an_update_of_labels_is_judged_by_the_rules_that_read_them() -> None:
+    labelled = {
+        "expression": {"validations": [{"expression": "has(object.metadata.labels)", "message": "label it"}]}
+    }
+    policies = load(policy("p", CAP, labelled, **BOTH))
+    new = training_pod() | {"metadata": {}}
+    outcome = validate(gate(policies), request(new, "UPDATE", old_object=training_pod()))
+    assert said(outcome.reports) == ["p/r1 fail deny: label it"]
+
+
 def test_an_update_that_cannot_be_judged_holds_up_no_finalizer() -> None:
     spec = {"match": UNKNOWN_LABELS | {"operations": ["UPDATE"]}, "failurePolicy": "Fail"}
     policies = load(policy("p", CAP, **spec))

@@ -96,6 +96,11 @@ def test_objects_that_cannot_be_bound(value: dict[str, Any], reason: str) -> Non
         assert raised.value.reason == reason
 
 
+@pytest.mark.parametrize("number", [0.0, -1.5, 1e308], ids=str)
+def test_a_number_that_is_finite_is_bound(number: float) -> None:
+    assert compile_condition(f"object.a == {number!r}").holds(bind({"a": number}))
+
+
 def test_a_condition_that_does_not_read_the_object_does_not_mind_it() -> None:
     assert compile_condition("acceleratorCount('a') == 0").holds(bind({"a": [0] * 5000}))
 

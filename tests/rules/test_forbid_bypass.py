@@ -296,3 +296,23 @@ LOAD_ERRORS = {
 def test_what_is_refused_at_load(parameters: str, message: str) -> None:
     (problem,) = load(parameters).problems
     assert problem.message == message
+
+
+NEEDS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
+    "variables by their names": ({"env": [VISIBLE, "ASCEND_*"]}, {"env": (VISIBLE, "ASCEND_*")}),
+    "every host path, for one above a forbidden one counts": (
+        {"hostPaths": ["/dev/nvidia*"]},
+        {"hostPaths": ()},
+    ),
+    "privileged containers": ({"privileged": True}, {"privileged": ()}),
+    "all three": (
+        RULES,
+        {"env": (VISIBLE, "ASCEND_*"), "hostPaths": (), "privileged": ()},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NEEDS)
+def test_what_the_rule_needs_of_an_object(case: str) -> None:
+    given, needs = NEEDS[case]
+    assert ForbidBypass.model_validate(given).needs == needs

@@ -24,6 +24,7 @@ from tests.rules.reviewing import (
 from webhook.engine import Gate
 from webhook.kube.api_defaults import with_defaults
 from webhook.rules.base import Result
+from webhook.rules.limit_accelerator_count import LimitAcceleratorCount
 
 MIG = "nvidia.com/mig-1g.5gb"
 AMD = "amd.com/gpu"
@@ -73,6 +74,7 @@ PASSES: Mapping[str, tuple[Json, Json]] = {
     ),
     "each name for itself": (POD_8, pod(container("a", {GPU: "8"}), container("b", {AMD: "8"}))),
     "a NIC is no accelerator": (POD_8, asking("16", "rdma/ib")),
+    "memory alone is one device": ({"perPod": {"max": 1}}, asking("20000", "nvidia.com/gpumem")),
     "memory is no device": (POD_8, pod(container(resources={GPU: "1", "nvidia.com/gpumem": "20000"}))),
     "many containers, each below": (
         {"perContainer": {"max": 4}},
@@ -104,6 +106,12 @@ def test_what_passes(rule: Json, thing: Json) -> None:
 MAIN = 'spec.containers["main"].resources'
 SPREAD_8 = "ask for fewer, or spread the work over several pods with at most 8 each"
 FAILS: Mapping[str, tuple[Json, Json, str, str]] = {
+    "a device that memory alone stands for": (
+        {"perPod": {"max": 0}},
+        asking("20000", "nvidia.com/gpumem"),
+        "pod at most @ spec",
+        "1 nvidia.com/gpu asked, at most 0 per pod -> ask for fewer, or spread the work over several pods with at most 0 each",
+    ),
     "one too many": (
         POD_8,
         asking("9"),
@@ -426,3 +434,16 @@ def test_anything_for_an_amount_raises_nothing(value: Any) -> None:
 def test_what_a_policy_may_not_say(rule: Json, message: str) -> None:
     (found,) = load_problems(policy({"limitAcceleratorCount": rule}))
     assert found.endswith(message)
+
+
+@pytest.mark.parametrize(
+    ("rule", "more"),
+    [
+        pytest.param(POD_8, {}, id="devices"),
+        pytest.param(
+            {"memory": {"nvidia.com/gpumem": {"max": 1}}}, {"resources": ("nvidia.com/gpumem",)}, id="memory"
+        ),
+    ],
+)
+def test_what_the_rule_needs_of_an_object(rule: Json, more: dict[str, tuple[str, ...]]) -> None:
+    assert LimitAcceleratorCount.model_validate(rule).needs == {"devices": (), "claims": ()} | more

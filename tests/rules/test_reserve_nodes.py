@@ -117,6 +117,9 @@ NEAR_MISSES = {
     ),
     "a taint that only prefers": pod(tolerations=[{"key": GPU, "effect": "PreferNoSchedule"}]),
     "another value of the pool's taint": pod(tolerations=[{"key": "tier", "value": "lead"}]),
+    "an effect of the pool's taint that keeps nobody off": pod(
+        tolerations=[{"key": "tier", "value": "gold", "effect": "PreferNoSchedule"}]
+    ),
     "another effect of the pool's taint": pod(
         tolerations=[{"key": "tier", "value": "gold", "effect": "NoExecute"}]
     ),
@@ -252,6 +255,13 @@ NAMED = {
 @pytest.mark.parametrize(("thing", "texts"), NAMED.values(), ids=NAMED.keys())
 def test_only_named_pools_are_reserved(thing: dict[str, Any], texts: list[str]) -> None:
     assert [finding.text for finding in findings(thing, ["gold"])] == texts
+
+
+def test_a_pool_s_taint_that_only_prefers_keeps_nobody_off() -> None:
+    tolerating = pod(tolerations=[{"key": "tier", "operator": "Exists"}])
+    assert findings(tolerating, ["gold"], (pool("gold", "tier", "PreferNoSchedule", accel="h100"),)) == []
+    reserved = pool("gold", "tier", "NoExecute", accel="h100")
+    assert [found.text for found in findings(tolerating, ["gold"], (reserved,))] == ["tolerates"]
 
 
 def test_a_pool_without_taints_is_not_reached_by_tolerations() -> None:

@@ -1,17 +1,21 @@
 """What holds for every rule type: tests beside it, texts in every language, and arguments for every placeholder."""
 
 import ast
+import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from inspect import getsource
 from pathlib import Path
 from string import Formatter
+from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
+from webhook import rules
 from webhook.rules import rule_types
 from webhook.rules.base import COMMON_TEXTS, MutatingRule, Rule, ValidatingRule
 
@@ -148,3 +152,14 @@ class TestEveryType:
 def test_all_rule_types_of_the_first_stage_are_there() -> None:
     first = {"setPriorityClass", "setNodeAffinity", "requestRDMA", "setStorageClass", "limitAcceleratorCount"}
     assert first <= set(TYPES)
+
+
+def test_two_rule_types_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever came last would win without a word, and with it another rule would run than the policy names."""
+    twin = ModuleType("twin_of_set_fields")
+    vars(twin)["SetFields"] = type("SetFields", (ValidatingRule,), {"type": "setFields"})
+    monkeypatch.setitem(sys.modules, twin.__name__, twin)
+    found = [*pkgutil.iter_modules(rules.__path__, "webhook.rules."), SimpleNamespace(name=twin.__name__)]
+    monkeypatch.setattr(pkgutil, "iter_modules", lambda *_: found)
+    with pytest.raises(RuntimeError, match=r"^two rule types are called setFields$"):
+        rule_types.__wrapped__()
