@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from webhook.kube.accelerators import Catalogue
 from webhook.kube.field_path import mapping_at
 from webhook.kube.templates import TemplateKinds
 from webhook.policy.match import Predicate, View, any_of
+from webhook.policy.pause import Pause
 from webhook.policy.schema import MatchClause
 from webhook.rules.base import Mode, MutatingRule, Received, Rule, ValidatingRule
 
@@ -225,6 +226,24 @@ class PolicySet:
     def bucket(self, resource_name: str, operation: str) -> Bucket:
         """The candidates for a resource (as `AdmissionRequest.resource_name` writes it) and an operation."""
         return self.index.get((resource_name, operation), NO_CANDIDATES)
+
+    def paused(self, pause: Pause) -> "PolicySet":
+        """The set with the policies that a pause covers at most in audit, overrides included; it keeps its hash."""
+        policies = tuple(_audited(each) if pause.covers(each.name) else each for each in self.policies)
+        return replace(self, policies=policies, index=index_of(policies))
+
+
+def _audited(policy: CompiledPolicy) -> CompiledPolicy:
+    return replace(
+        policy,
+        mode=_at_most_audit(policy.mode),
+        rules=tuple(replace(rule, mode=_at_most_audit(rule.mode)) for rule in policy.rules),
+        overrides=tuple(replace(each, policy=_audited(each.policy)) for each in policy.overrides),
+    )
+
+
+def _at_most_audit(mode: Mode) -> Mode:
+    return min(mode, Mode.AUDIT, key=lambda each: each.rank)
 
 
 def index_of(policies: Iterable[CompiledPolicy]) -> dict[tuple[str, str], Bucket]:
