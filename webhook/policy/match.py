@@ -1,7 +1,6 @@
 """What a policy's `match` and `exclude` say, compiled to predicates of three values."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from webhook.expressions import Condition, EvaluationError
@@ -16,16 +15,14 @@ Answer = bool | Unknown
 Predicate = Callable[["View"], Answer]
 
 
-@dataclass(frozen=True, slots=True)
 class View:
     """What a match looks at: one lane of one review."""
 
-    subject: Subject
+    __slots__ = ("received", "subject")
 
-    @property
-    def received(self) -> Received:
-        """The object as received."""
-        return self.subject.received
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.received: Received = subject.received
 
 
 def all_of(predicates: tuple[Predicate, ...]) -> Predicate:

@@ -10,7 +10,6 @@ from webhook.kube.field_path import list_at, value_at
 from webhook.kube.pod import Container
 from webhook.kube.quantity import QuantityError, parse_quantity
 from webhook.rules.base import Finding, MutatingRule, Subject, Texts, skip
-from webhook.rules.holders import holders
 from webhook.rules.parameters import BytesParameter
 
 VOLUME = "dshm"
@@ -74,7 +73,7 @@ class AddSharedMemory(MutatingRule):
 
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         """See `MutatingRule.mutate`."""
-        found = holders(subject)
+        found = subject.holders
         if not found:
             yield skip("no accelerator", ("spec", "containers"))
         elif value_at(subject.object, HOST_IPC) is True:

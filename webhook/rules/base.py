@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeVar
 
 from webhook.documents import Path
@@ -19,6 +20,7 @@ from webhook.kube.accelerators import Catalogue
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Draft
 from webhook.kube.field_path import list_at, mapping_at
+from webhook.kube.pod import Container, containers
 from webhook.kube.workload import Workload, inspect_workload
 from webhook.rules.bindings import bind
 
@@ -180,9 +182,14 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 """The moment of a review whose moment does not matter: no exception has ended."""
 
 
-@dataclass(slots=True, weakref_slot=True)
+@dataclass
 class Received:
-    """The object of one review as it was received, and what is computed of it once."""
+    """The object of one review as it was received, and what is computed of it once.
+
+    Attributes:
+        object: the object received; an empty map where there is none.
+        computed: what `Subject.once` found of the object received.
+    """
 
     request: AdmissionRequest
     facts: Facts
@@ -190,31 +197,37 @@ class Received:
     catalogue: Catalogue
     expired: Callable[[], bool] = lambda: False
     now: datetime = LONG_AGO
-    _workload: Workload | None = None
     computed: dict[Callable[[Mapping[str, Any]], Any], Any] = field(default_factory=dict)
+    object: Mapping[str, Any] = field(init=False)
 
-    @property
-    def object(self) -> Mapping[str, Any]:
-        """The object received; an empty map where there is none."""
-        return self.request.object or {}
+    def __post_init__(self) -> None:
+        self.object = self.request.object or {}
 
-    @property
+    @cached_property
     def workload(self) -> Workload:
         """Class, communication and accelerators of the pod received."""
-        if self._workload is None:
-            self._workload = inspect_workload(self.object, self.catalogue)
-        return self._workload
+        return inspect_workload(self.object, self.catalogue)
 
     def pools_for(self, pod: Mapping[str, Any]) -> tuple[AcceleratorPool, ...]:
         """The pools in which the pod could land, as some rule left it."""
         return possible_pools(self.pools, pod, self.workload.accelerators)
 
-    @property
+    def holders_in(self, pod: Mapping[str, Any]) -> tuple[Container, ...]:
+        """The containers that hold an accelerator, as some rule left them."""
+        paths = set(self.workload.holders)
+        return tuple([each for each in containers(pod) if each.path in paths]) if paths else ()
+
+    @cached_property
     def namespace(self) -> Namespace | Unknown:
         """The namespace that the request names."""
         return self.facts.namespace(self.request.namespace)
 
-    @property
+    def bind(self, now: Mapping[str, Any]) -> Bindings:
+        """What expressions see of the object, as some rule left it."""
+        workload = self.workload if self.request.kind == "Pod" else None
+        return bind(self.request, now, self.namespace, workload)
+
+    @cached_property
     def claimed_vendors(self) -> frozenset[str] | Unknown:
         """Vendors of the accelerators that the pod's device claims ask for; a claim may be a NIC and add nothing."""
         vendors: set[str] = set()
@@ -228,24 +241,28 @@ class Received:
             vendors.update(resource.vendor for resource in found if resource and resource.role == "device")
         return frozenset(vendors)
 
-    @property
+    @cached_property
     def vendors(self) -> frozenset[str]:
         """Vendors of the accelerators that the pod asks for, those of its device claims included where they are known."""
         claimed = self.claimed_vendors if self.workload.claims_devices else frozenset()
         return self.workload.vendors | (frozenset() if isinstance(claimed, Unknown) else claimed)
 
 
+_MISSING = object()
+
+
 class Subject:
     """What a rule looks at: the object as earlier rules of one lane left it, and what was computed of the one received."""
+
+    __slots__ = ("_known", "_writes", "draft", "facts", "received", "request")
 
     def __init__(self, received: Received, draft: Draft) -> None:
         self.received = received
         self.draft = draft
         self.facts = received.facts
         self.request = received.request
-        self._computed_after: tuple[int, dict[Callable[[Mapping[str, Any]], Any], Any]] = (-1, {})
-        self._bound_after: tuple[int, Bindings | None] = (-1, None)
-        self._labels_after: tuple[int, Mapping[str, Any]] = (-1, {})
+        self._writes = -1
+        self._known = received.computed
 
     @property
     def object(self) -> Mapping[str, Any]:
@@ -255,12 +272,8 @@ class Subject:
 
     @property
     def labels(self) -> Mapping[str, Any]:
-        """Its labels now; looked up again only after a rule wrote, for many policies ask."""
-        writes, labels = self._labels_after
-        if writes != self.draft.writes:
-            labels = mapping_at(self.draft.object, ("metadata", "labels"))
-            self._labels_after = (self.draft.writes, labels)
-        return labels
+        """Its labels now."""
+        return self.once(_labels_of)
 
     @property
     def workload(self) -> Workload:
@@ -272,37 +285,35 @@ class Subject:
         """The pools in which the pod could land, as its affinity is now."""
         return self.once(self.received.pools_for)
 
+    @property
+    def holders(self) -> tuple[Container, ...]:
+        """The containers that hold an accelerator, as they are now."""
+        return self.once(self.received.holders_in)
+
     def once(self, compute: Callable[[Mapping[str, Any]], _Value]) -> _Value:
         """What follows from the object as it is now; computed again only after a rule wrote.
 
         Args:
             compute: gives the same for the same object within a review, and nobody changes what it gives.
         """
-        known = self._computed()
-        if compute not in known:
-            known[compute] = compute(self.object)
-        found: _Value = known[compute]
-        return found
-
-    def _computed(self) -> dict[Callable[[Mapping[str, Any]], Any], Any]:
-        """What was computed of the object as it is now; all lanes in which nothing was written share one."""
-        if self.draft.object is self.received.object:
-            return self.received.computed
-        writes, computed = self._computed_after
-        if writes != self.draft.writes:
-            computed = {}
-            self._computed_after = (self.draft.writes, computed)
-        return computed
+        if self._writes != self.draft.writes:
+            self._writes = self.draft.writes
+            # All lanes in which nothing was written share what was found.
+            self._known = self.received.computed if self.draft.object is self.received.object else {}
+        found = self._known.get(compute, _MISSING)
+        if found is _MISSING:
+            found = self._known[compute] = compute(self.draft.object)
+        known: _Value = found
+        return known
 
     @property
     def bindings(self) -> Bindings:
         """What expressions see; made anew only after a rule wrote."""
-        writes, bindings = self._bound_after
-        if bindings is None or writes != self.draft.writes:
-            workload = self.workload if self.request.kind == "Pod" else None
-            bindings = bind(self.request, self.object, self.received.namespace, workload)
-            self._bound_after = (self.draft.writes, bindings)
-        return bindings
+        return self.once(self.received.bind)
+
+
+def _labels_of(thing: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping_at(thing, ("metadata", "labels"))
 
 
 Need = Literal[

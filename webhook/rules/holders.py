@@ -1,14 +1,8 @@
 """Where a pod's accelerators are, for the rules that write there."""
 
 from webhook.kube.devices import asked_devices
-from webhook.kube.pod import Container, containers
+from webhook.kube.pod import Container
 from webhook.rules.base import Subject
-
-
-def holders(subject: Subject) -> tuple[Container, ...]:
-    """The containers that hold an accelerator, as they are now."""
-    paths = set(subject.workload.holders)
-    return tuple(each for each in subject.once(containers) if each.path in paths) if paths else ()
 
 
 def devices_in(subject: Subject, holder: Container) -> int:

@@ -12,7 +12,6 @@ from webhook.kube.field_path import mapping_at, value_at
 from webhook.kube.pod import container_requests, containers, own_requests, quantities
 from webhook.kube.quantity import format_quantity, parse_quantity
 from webhook.rules.base import Finding, Mode, Subject, Texts, ValidatingRule, fail, skip
-from webhook.rules.holders import holders
 from webhook.rules.parameters import AmountParameter, BytesParameter
 
 POD_LEVEL: Path = ("spec", "resources")
@@ -115,7 +114,7 @@ class LimitResourcesPerAccelerator(ValidatingRule):
     def _missing(self, subject: Subject, resource: str, limit: str) -> Iterator[Finding]:
         if self.when_missing == "ignore" or _is_stated_by_pod(subject.object, resource):
             return
-        for holder in holders(subject):
+        for holder in subject.holders:
             if container_requests(holder.value).get(resource, 0) <= 0:
                 place: Path = (*holder.path, "resources", "requests", resource)
                 missing = fail("missing", place, resource=resource, limit=limit)

@@ -17,7 +17,7 @@ from webhook.kube.managed_fields import owns
 from webhook.kube.pod import Container, containers
 from webhook.kube.quantity import QuantityError, parse_quantity
 from webhook.rules.base import Finding, Mode, MutatingRule, Subject, Texts, fail, skip
-from webhook.rules.holders import devices_in, holders
+from webhook.rules.holders import devices_in
 from webhook.rules.rdma import (
     DEVICE_FOLDER,
     added_capabilities,
@@ -224,7 +224,7 @@ class RequestRDMA(MutatingRule):
 
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         """See `MutatingRule.mutate`."""
-        held = holders(subject)
+        held = subject.holders
         fabric = _unfit(subject) or _chosen_otherwise(subject, held) or self._fabric(subject)
         if isinstance(fabric, Finding):
             # Whoever states devices himself need not be told which pool is unclear.

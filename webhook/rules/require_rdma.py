@@ -10,7 +10,6 @@ from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.kube.file_path import path_parts
 from webhook.kube.pod import Container, container_requests, containers
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, skip, unknown
-from webhook.rules.holders import holders
 from webhook.rules.rdma import (
     DEVICE_FOLDER,
     SWITCH,
@@ -107,7 +106,7 @@ class RequireRDMA(ValidatingRule):
 
 
 def _without_rdma(subject: Subject, evidence: str) -> Iterator[Finding]:
-    held = holders(subject)
+    held = subject.holders
     for holder in held:
         place = switched_off(holder)
         if place:

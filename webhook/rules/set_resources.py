@@ -13,7 +13,7 @@ from webhook.kube.field_path import value_at
 from webhook.kube.pod import Container
 from webhook.kube.quantity import QuantityError, parse_quantity
 from webhook.rules.base import Finding, MutatingRule, Subject, Texts, skip
-from webhook.rules.holders import devices_in, holders
+from webhook.rules.holders import devices_in
 
 RESOURCES = ("cpu", "memory", "ephemeral-storage")
 PARTS = ("limits", "requests")
@@ -110,7 +110,7 @@ class SetResources(MutatingRule):
 
     def mutate(self, subject: Subject, key: str) -> Iterator[Finding]:
         """See `MutatingRule.mutate`."""
-        found = holders(subject)
+        found = subject.holders
         if not found:
             yield skip("no accelerator", ("spec", "containers"))
             return
