@@ -382,3 +382,80 @@ def test_an_audited_check_sees_what_audited_setters_would_set() -> None:
         in run(*audited).stdout
     )
     assert "  limits (enforce): does not apply\n" in run(audited[0], check).stdout
+
+
+LANE = FIRST.replace("mode: enforce", "mode: audit").replace(
+    "setPriorityClass:\n      class: high", "setFields:\n      labels:\n        lane: fast"
+)
+IN_THE_LANE = f"""\
+{HEAD}PodPolicyOverride
+metadata:
+  name: lane
+spec:
+  policies: [second]
+  mode: audit
+  match:
+    objectSelector:
+      matchLabels:
+        lane: fast
+  rules:
+  - name: class
+"""
+
+
+def test_a_rule_that_an_audited_change_would_let_do_something_else() -> None:
+    labels = SECOND.replace(
+        "setPriorityClass:\n      class: low", "setFields:\n      labels:\n        team: a"
+    )
+    more = IN_THE_LANE + "    setFields:\n      labels:\n        tier: gold\n"
+    assert run(LANE, labels, more).stdout.splitlines()[-6:] == [
+        "  second (enforce): applies",
+        "    override lane does not decide: objectSelector: the labels of the object do not fit",
+        "    class (setFields): changes",
+        "      + metadata.labels.team: a",
+        "    class (setFields): would change (audit)",
+        "      + metadata.labels.tier: gold",
+    ]
+
+
+def test_a_field_that_only_an_audited_change_lets_the_rule_itself_have_has_no_other_owner() -> None:
+    always = IN_THE_LANE + "    setPriorityClass:\n      replace: always\n"
+    manifest = POD.replace("spec:\n", "spec:\n  priorityClassName: mine\n")
+    found = as_json(LANE, SECOND, always, manifest=manifest)
+    (rule,) = found["objects"][0]["policies"][-1]["rules"]
+    assert [result["message"]["en"] for result in rule["results"]] == [
+        "the pod keeps its own priority class mine"
+    ]
+    assert [(change["mode"], change["from"], change["to"]) for change in rule["changes"]] == [
+        ("audit", "mine", "low")
+    ]
+    assert rule["owners"] == {}
+
+
+def test_only_the_exclude_of_the_operation_is_named() -> None:
+    excluded = LIMIT.replace(
+        "  - namespaces: [elsewhere]",
+        "  - namespaces: [default]\n    operations: [UPDATE]\n  - workloads: [other]",
+    )
+    assert run(excluded).stdout.splitlines()[5:] == [
+        "  limits (enforce): does not apply",
+        "    exclude: workloads: other is other",
+    ]
+
+
+def test_an_alternative_for_another_operation_gives_no_reason() -> None:
+    first = FIRST.replace(
+        "    all: true",
+        "  - namespaces: [a]\n  - namespaces: [b]\n    operations: [UPDATE]",
+    ).replace("setPriorityClass:\n      class: high", "limitAcceleratorCount:\n      perPod:\n        max: 1")
+    assert run(first).stdout.splitlines()[5:] == [
+        "  first (enforce): does not apply",
+        "    namespaces: default is not a",
+    ]
+
+
+def test_a_pod_without_accelerators_could_land_in_no_pool_worth_a_word() -> None:
+    assert run(FIRST, manifest=POD.partition("    resources")[0]).stdout.splitlines()[3:5] == [
+        "  accelerators:  none",
+        "  first (enforce): applies",
+    ]
