@@ -82,7 +82,7 @@ class _Reading:
                 exception = self.faults.parse(ExceptionSpec, manifest.spec, document, ("spec",))
                 lifting = ExceptionDraft(document, name, exception) if exception else None
                 self._keep(self.exceptions, "exceptions", lifting, document, name)
-            case "AcceleratorPool":
+            case "AcceleratorPool":  # pragma: no branch - the schema of a manifest knows these four kinds
                 self._add_pool(manifest, document)
 
     def _keep(

@@ -198,8 +198,6 @@ class OverrideSpec(Schema):
 
 def _expiry(value: Any) -> Any:
     """A date is the end of that day in UTC, for whoever wrote it counts the day in."""
-    if isinstance(value, datetime):
-        return value
     try:
         if isinstance(value, str) and _DATE.match(value):
             return datetime.fromisoformat(value).replace(tzinfo=UTC) + timedelta(days=1)

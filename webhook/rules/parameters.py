@@ -15,8 +15,6 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}\Z")
 
 
 def _replace(value: Any) -> Replace:
-    if isinstance(value, Replace):
-        return value
     if value in ("defaulted", "never", "always"):
         return Replace(value)
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
