@@ -54,6 +54,7 @@ INPUTS: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("strict", [False, True], ids=["lenient", "strict"])
 @pytest.mark.parametrize("make", INPUTS.values(), ids=INPUTS.keys())
 def test_hostile_inputs_are_bounded(make: Callable[[], str], strict: bool) -> None:

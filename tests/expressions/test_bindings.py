@@ -149,6 +149,7 @@ def test_only_the_workload_values_that_are_known_are_bound() -> None:
     assert raised.value.reason == "workload.owner is not known"
 
 
+@pytest.mark.timed
 def test_the_largest_object_is_bound_in_bounded_time() -> None:
     names = {f"k{number}": "v" * 20 for number in range(1900)}
     large = {"a": [dict(names) for _ in range(60)]}

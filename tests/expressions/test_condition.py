@@ -167,6 +167,7 @@ def test_a_reason_is_one_short_line() -> None:
     assert raised.value.reason.isprintable()
 
 
+@pytest.mark.timed
 def test_a_loop_of_loops_ends_with_the_budget() -> None:
     pod = {"l": [0] * 2000}
     start = time.perf_counter()
@@ -176,6 +177,7 @@ def test_a_loop_of_loops_ends_with_the_budget() -> None:
     assert raised.value.reason == "it loops more than 10,000 times"
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("text", "pod"),
     [

@@ -327,6 +327,7 @@ def test_only_the_variables_that_are_read_are_named(text: str, names: set[str]) 
     assert compile_condition(text).names == names
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "text",
     [

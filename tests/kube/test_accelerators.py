@@ -489,6 +489,7 @@ def test_refuses_a_faulty_document(value: object, texts: list[str]) -> None:
     assert len(caught.value.problems) == len(texts)
 
 
+@pytest.mark.timed
 def test_names_from_objects_cost_nothing_and_fill_nothing() -> None:
     catalogue = Catalogue.from_value(EXTRA)
     start = time.perf_counter()

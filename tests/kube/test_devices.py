@@ -326,6 +326,7 @@ def test_a_device_that_memory_counts_as_need_not_be_listed() -> None:
     )
 
 
+@pytest.mark.timed
 def test_the_work_grows_with_the_pod_and_no_faster() -> None:
     """A hostile pod: names that match patterns, each its own, in one container and in as many sidecars."""
     devices = {f"cambricon.com/mlu3{number}": 1 for number in range(20_000)}

@@ -58,6 +58,7 @@ def test_agrees_with_a_regular_expression(pattern: str, text: str) -> None:
     assert glob_matches(pattern, text) == bool(re.fullmatch(expression, text, re.DOTALL))
 
 
+@pytest.mark.timed
 def test_a_pattern_that_would_backtrack_is_quick() -> None:
     start = time.perf_counter()
     assert not glob_matches("a*" * 30 + "b", "a" * 100_000)

@@ -200,6 +200,7 @@ def test_reads_up_to_the_limits() -> None:
     assert parse_quantity(5e-324) == Fraction(1, 10**9)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "text", ["1e3000000", "1e-3000000", "9" * 7_000_000, "1e" + "9" * 300, "." * 300, "0" * 309 + "Zi"]
 )
