@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from webhook.facts import AcceleratorPool, possible_pools
+from webhook.kube.node_affinity import placement_of
 
 GPU = "nvidia.com/gpu"
 PRESENT, PRODUCT, FABRIC = "nvidia.com/gpu.present", "nvidia.com/gpu.product", "example.com/fabric"
@@ -92,4 +93,4 @@ def pod(selector: dict[str, str], *terms: dict[str, list[str]]) -> dict[str, Any
     ],
 )
 def test_the_pools_of_a_pod(pools: list[AcceleratorPool], thing: dict[str, Any], expected: list[str]) -> None:
-    assert [each.name for each in possible_pools(pools, thing, [GPU])] == expected
+    assert [each.name for each in possible_pools(pools, placement_of(thing), [GPU])] == expected

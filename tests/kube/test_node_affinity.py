@@ -8,10 +8,10 @@ from webhook.kube.node_affinity import (
     REQUIRED,
     TERMS,
     Requirement,
-    alternatives,
     contradiction,
     could_be,
     normalise_toleration,
+    placement_of,
     required_terms,
     requirements_of,
     selector_requirements,
@@ -197,11 +197,11 @@ def suits_by_the_book(thing: dict[str, Any], node: dict[str, str]) -> bool:
 @given(PODS, st.lists(REQUIREMENTS, max_size=3))
 def test_a_pod_and_the_nodes_for_it(thing: dict[str, Any], wanted: list[Requirement]) -> None:
     fitting = [node for node in NODES if suits_by_the_book(thing, node)]
-    assert [node for node in NODES if suits(thing, node)] == fitting
+    assert [node for node in NODES if suits(placement_of(thing), node)] == fitting
     for node in fitting:
-        assert could_be(thing, node)
-        assert could_be(thing, {"k": node["k"]} if "k" in node else {})
-    if contradiction(thing, wanted) is not None:
+        assert could_be(placement_of(thing), node)
+        assert could_be(placement_of(thing), {"k": node["k"]} if "k" in node else {})
+    if contradiction(placement_of(thing), wanted) is not None:
         both = [node for node in fitting if all(each.admits(node.get(each.key)) for each in wanted)]
         assert not both
 
@@ -225,7 +225,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("thing", "shown"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
 def test_contradiction(thing: dict[str, Any], shown: str) -> None:
-    found = contradiction(thing, [need("gpu In true")])
+    found = contradiction(placement_of(thing), [need("gpu In true")])
     assert (" / ".join(each.shown for each in found) if found else "") == shown
 
 
@@ -247,7 +247,7 @@ COULD_BE: dict[str, tuple[dict[str, Any], bool]] = {
 
 @pytest.mark.parametrize(("thing", "expected"), COULD_BE.values(), ids=COULD_BE)
 def test_could_be(thing: dict[str, Any], expected: bool) -> None:
-    assert could_be(thing, {"gpu": "true"}) is expected
+    assert could_be(placement_of(thing), {"gpu": "true"}) is expected
 
 
 ODD_AFFINITIES: dict[str, Any] = {
@@ -265,7 +265,7 @@ ODD_AFFINITIES: dict[str, Any] = {
 def test_no_required_affinity(affinity: Any) -> None:
     thing = {"spec": {"affinity": affinity}}
     assert required_terms(thing) is None
-    assert list(alternatives(thing)) == [()]
+    assert list(placement_of(thing).alternatives()) == [()]
 
 
 def test_terms_keep_their_places() -> None:

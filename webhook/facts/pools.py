@@ -1,6 +1,7 @@
 """Accelerator pools: which nodes offer what, behind which taints, on which fabric."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -8,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from webhook.documents.schema import Schema
 from webhook.kube.accelerators import DEVICE_CLASS_PREFIX
 from webhook.kube.globs import glob_matches
-from webhook.kube.node_affinity import alternatives, could_be, pinning
+from webhook.kube.node_affinity import Placement, could_be, normalise_toleration, pinning
 from webhook.kube.selectors import compile_label_selector
 
 
@@ -52,9 +53,15 @@ class Toleration(Schema):
             raise ValueError("tolerationSeconds needs effect: NoExecute")
         return self
 
-    def to_json(self) -> dict[str, Any]:
-        """As it stands in a pod: only what was written."""
+    @cached_property
+    def as_json(self) -> dict[str, Any]:
+        """As it stands in a pod: only what was written. Read-only."""
         return self.model_dump(by_alias=True, exclude_unset=True)
+
+    @cached_property
+    def meaning(self) -> tuple[Any, ...]:
+        """See `normalise_toleration`."""
+        return normalise_toleration(self.as_json)
 
 
 class Rdma(Schema):
@@ -106,7 +113,7 @@ class AcceleratorPool(PoolSpec):
 
 
 def possible_pools(
-    pools: Iterable[AcceleratorPool], pod: Mapping[str, Any], asked: Collection[str]
+    pools: Iterable[AcceleratorPool], placement: Placement, asked: Collection[str]
 ) -> tuple[AcceleratorPool, ...]:
     """The pools in which a pod could land: they offer all that it asks for and contradict neither its selector nor its affinity.
 
@@ -115,16 +122,18 @@ def possible_pools(
 
     Args:
         pools: all pools of the policy set.
-        pod: the pod as earlier rules of this review left it.
+        placement: where the pod may go, as earlier rules of this review left it.
         asked: names of the accelerator resources that the pod asks for.
     """
-    possible = tuple(pool for pool in pools if pool.offers(asked) and could_be(pod, pool.node_labels))
-    return tuple(pool for pool in possible if not _is_described_better(pool, possible, pod))
+    possible = tuple(pool for pool in pools if pool.offers(asked) and could_be(placement, pool.node_labels))
+    return tuple(pool for pool in possible if not _is_described_better(pool, possible, placement))
 
 
 def _is_described_better(
-    pool: AcceleratorPool, pools: Iterable[AcceleratorPool], pod: Mapping[str, Any]
+    pool: AcceleratorPool, pools: Iterable[AcceleratorPool], placement: Placement
 ) -> bool:
     """Whether every node of a pool that the pod may land on is in a pool of more labels."""
     finer = [other.node_labels for other in pools if other.node_labels.items() > pool.node_labels.items()]
-    return bool(finer) and all(pinning(alternative, finer) is not None for alternative in alternatives(pod))
+    return bool(finer) and all(
+        pinning(alternative, finer) is not None for alternative in placement.alternatives()
+    )

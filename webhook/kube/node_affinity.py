@@ -115,13 +115,17 @@ def requirements_of(expressions: Any) -> tuple[Requirement, ...]:
     """A `matchExpressions` list; what is no requirement is left out."""
     if not isinstance(expressions, list):
         return ()
-    return tuple(
-        Requirement(e["key"], e["operator"], tuple(v for v in list_at(e, ("values",)) if isinstance(v, str)))
-        for e in expressions
-        if (type(e) is dict or isinstance(e, Mapping))
-        and isinstance(e.get("key"), str)
-        and isinstance(e.get("operator"), str)
-    )
+    return tuple([found for e in expressions if (found := _requirement(e)) is not None])
+
+
+def _requirement(expression: Any) -> Requirement | None:
+    if not (type(expression) is dict or isinstance(expression, Mapping)):
+        return None
+    key, operator, values = expression.get("key"), expression.get("operator"), expression.get("values")
+    if not (isinstance(key, str) and isinstance(operator, str)):
+        return None
+    texts = [value for value in values if isinstance(value, str)] if isinstance(values, list) else ()
+    return Requirement(key, operator, tuple(texts))
 
 
 def required_terms(pod: Mapping[str, Any]) -> tuple[Term, ...] | None:
@@ -144,34 +148,44 @@ def selector_requirements(pod: Mapping[str, Any]) -> tuple[Requirement, ...]:
     )
 
 
-def alternatives(pod: Mapping[str, Any]) -> Iterator[tuple[Requirement, ...]]:
-    """The ways in which a node can suit: each is the node selector ANDed with one non-empty term."""
-    selector = selector_requirements(pod)
-    if not mapping_at(pod, REQUIRED):
-        yield selector
-        return
-    for term in _terms(pod):  # one by one: the first often says enough
-        if not term.is_empty:
-            yield (*selector, *term.requirements)
+class Placement(NamedTuple):
+    """Where a pod may go: its `selector_requirements` and its `required_terms`."""
+
+    selector: tuple[Requirement, ...]
+    terms: tuple[Term, ...] | None
+
+    def alternatives(self) -> Iterator[tuple[Requirement, ...]]:
+        """The ways in which a node can suit: each is the node selector ANDed with one non-empty term."""
+        if self.terms is None:
+            yield self.selector
+            return
+        for term in self.terms:  # one by one: the first often says enough
+            if not term.is_empty:
+                yield (*self.selector, *term.requirements)
 
 
-def could_be(pod: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels, and others that are not known, could suit the pod's selector and affinity."""
+def placement_of(pod: Mapping[str, Any]) -> Placement:
+    """Where a pod may go."""
+    return Placement(selector_requirements(pod), required_terms(pod))
+
+
+def could_be(placement: Placement, labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels, and others that are not known, could suit a pod's selector and affinity."""
     return any(
         all(
             requirement.admits(labels[requirement.key])
             for requirement in alternative
             if requirement.key in labels
         )
-        for alternative in alternatives(pod)
+        for alternative in placement.alternatives()
     )
 
 
-def suits(pod: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a node with exactly these labels suits the pod's selector and affinity."""
+def suits(placement: Placement, labels: Mapping[str, str]) -> bool:
+    """Whether a node with exactly these labels suits a pod's selector and affinity."""
     return any(
         all(requirement.admits(labels.get(requirement.key)) for requirement in alternative)
-        for alternative in alternatives(pod)
+        for alternative in placement.alternatives()
     )
 
 
@@ -181,7 +195,7 @@ def pinning(
     """What in an alternative leaves only nodes that have all labels of one of the choices; None where nothing does.
 
     Args:
-        alternative: one of `alternatives`.
+        alternative: one of `Placement.alternatives`.
         choices: sets of labels, such as those of pools.
     """
     keys = {key for labels in choices for key in labels}
@@ -203,12 +217,12 @@ def _all_admit(alternative: tuple[Requirement, ...], key: str, value: str) -> bo
 
 
 def contradiction(
-    pod: Mapping[str, Any], wanted: Iterable[Requirement]
+    placement: Placement, wanted: Iterable[Requirement]
 ) -> tuple[Requirement, Requirement] | None:
     """A pair (of the pod, wanted) that no node can meet, where every alternative of the pod has one; else None."""
     wanted = tuple(wanted)
     found: tuple[Requirement, Requirement] | None = None
-    for alternative in alternatives(pod):
+    for alternative in placement.alternatives():
         pair = next(((own, other) for own in alternative for other in wanted if own.excludes(other)), None)
         if pair is None:
             return None

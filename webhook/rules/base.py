@@ -20,6 +20,7 @@ from webhook.kube.accelerators import Catalogue
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Draft
 from webhook.kube.field_path import list_at, mapping_at
+from webhook.kube.node_affinity import Placement, placement_of
 from webhook.kube.pod import Container, containers
 from webhook.kube.workload import Workload, inspect_workload
 from webhook.rules.bindings import bind
@@ -210,7 +211,7 @@ class Received:
 
     def pools_for(self, pod: Mapping[str, Any]) -> tuple[AcceleratorPool, ...]:
         """The pools in which the pod could land, as some rule left it."""
-        return possible_pools(self.pools, pod, self.workload.accelerators)
+        return possible_pools(self.pools, placement_of(pod), self.workload.accelerators)
 
     def holders_in(self, pod: Mapping[str, Any]) -> tuple[Container, ...]:
         """The containers that hold an accelerator, as some rule left them."""
@@ -279,6 +280,11 @@ class Subject:
     def workload(self) -> Workload:
         """See `Received.workload`."""
         return self.received.workload
+
+    @property
+    def placement(self) -> Placement:
+        """Where the pod may go, as its selector and affinity are now."""
+        return self.once(placement_of)
 
     @property
     def possible_pools(self) -> tuple[AcceleratorPool, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations, islice
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from webhook.documents import Path
 from webhook.facts import NodeGroup, Unknown
@@ -10,8 +10,6 @@ from webhook.kube.field_path import list_at, value_at
 from webhook.kube.node_affinity import (
     TERMS,
     Requirement,
-    alternatives,
-    selector_requirements,
     suits,
     tolerates,
 )
@@ -111,7 +109,7 @@ class CheckPlacement(ValidatingRule):
 
 def _place(subject: Subject, requirement: Requirement) -> Path:
     """Where a requirement of the pod stands."""
-    if requirement in selector_requirements(subject.object):
+    if requirement in subject.placement.selector:
         return (*NODE_SELECTOR, requirement.key)
     return TERMS
 
@@ -121,7 +119,7 @@ def _in_every_alternative(
 ) -> _Found | None:
     """What is found in the first alternative of the pod, where something is found in each; else None."""
     first: _Found | None = None
-    for alternative in alternatives(subject.object):
+    for alternative in subject.placement.alternatives():
         found = find(alternative)
         if found is None:
             return None
@@ -200,7 +198,7 @@ def _nowhere(subject: Subject, asked: str) -> Iterator[Finding]:
     nodes = subject.facts.nodes()
     if isinstance(nodes, Unknown) and not pools:
         yield skip("nodes unknown", why=nodes.why)
-    elif isinstance(nodes, Unknown) or not any(_could_take(subject.object, counts, node) for node in nodes):
+    elif isinstance(nodes, Unknown) or not any(_could_take(subject, counts, node) for node in nodes):
         names = ", ".join(pool.name for pool in pools) or "nodes that offer them"
         yield fail("nowhere", _asking(subject), asked=asked, pools=names)
 
@@ -211,10 +209,10 @@ def _asking(subject: Subject) -> Path:
     return next(said, ("spec",))
 
 
-def _could_take(pod: Mapping[str, Any], counts: Mapping[str, int], node: NodeGroup) -> bool:
-    tolerations = list_at(pod, ("spec", "tolerations"))
+def _could_take(subject: Subject, counts: Mapping[str, int], node: NodeGroup) -> bool:
+    tolerations = list_at(subject.object, ("spec", "tolerations"))
     return (
-        suits(pod, node.labels)
+        suits(subject.placement, node.labels)
         and all(node.allocatable.get(name, 0) >= count for name, count in counts.items())
         and all(
             any(tolerates(toleration, taint) for toleration in tolerations)

@@ -12,10 +12,8 @@ from webhook.kube.field_path import list_at
 from webhook.kube.node_affinity import (
     TERMS,
     Requirement,
-    alternatives,
     normalise_toleration,
     pinning,
-    selector_requirements,
 )
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, unknown
 
@@ -97,10 +95,10 @@ class ReserveNodes(ValidatingRule):
 
     def _aims(self, subject: Subject) -> Iterator[Finding]:
         """Every alternative demands accelerator nodes."""
-        culprits = [self._demanding(subject, alternative) for alternative in alternatives(subject.object)]
+        culprits = [self._demanding(subject, alternative) for alternative in subject.placement.alternatives()]
         first = culprits[0] if culprits else None
         if first is not None and None not in culprits:
-            in_selector = first[0] in selector_requirements(subject.object)
+            in_selector = first[0] in subject.placement.selector
             place = (*NODE_SELECTOR, first[0].key) if in_selector else TERMS
             yield fail("aims", place, own=", ".join(requirement.shown for requirement in first))
 

@@ -16,9 +16,7 @@ from webhook.kube.node_affinity import (
     Requirement,
     contradiction,
     normalise_toleration,
-    required_terms,
     requirements_of,
-    selector_requirements,
 )
 from webhook.rules.base import Finding, MutatingRule, Subject, Texts, skip
 from webhook.rules.parameters import RequirementParameter
@@ -147,7 +145,7 @@ class SetNodeAffinity(MutatingRule):
             yield refusal
             return
         for requirement in requirements:
-            _require(subject.draft, requirement, key)
+            _require(subject, requirement, key)
         for toleration in tolerations:
             _tolerate(subject.draft, toleration, key)
 
@@ -186,26 +184,24 @@ class SetNodeAffinity(MutatingRule):
     def _refusal(self, subject: Subject, requirements: tuple[Requirement, ...]) -> Finding | None:
         if not requirements:
             return None
-        terms = required_terms(subject.object)
+        terms = subject.placement.terms
         if terms is not None and all(term.is_empty for term in terms):
             return skip("empty terms", TERMS)
-        pair = contradiction(subject.object, requirements)
+        pair = contradiction(subject.placement, requirements)
         if pair is None:
             return None
         labels = mapping_at(subject.object, ("metadata", "labels"))
-        by_kueue = pair[0] in selector_requirements(subject.object) and any(
-            label in labels for label in KUEUE_LABELS
-        )
+        by_kueue = pair[0] in subject.placement.selector and any(label in labels for label in KUEUE_LABELS)
         return skip("kueue" if by_kueue else "contradiction", TERMS, own=pair[0].shown, wanted=pair[1].shown)
 
 
-def _require(draft: Draft, requirement: Requirement, key: str) -> None:
+def _require(subject: Subject, requirement: Requirement, key: str) -> None:
     """AND the requirement into every non-empty term that does not say it already."""
-    if not draft.claim((*TERMS, requirement.key), key):
+    if not subject.draft.claim((*TERMS, requirement.key), key):
         return
-    if any(own.implies(requirement) for own in selector_requirements(draft.object)):
+    if any(own.implies(requirement) for own in subject.placement.selector):
         return
-    terms = required_terms(draft.object)
+    terms = subject.placement.terms
     places: list[Path] = (
         [(*TERMS, 0)] if terms is None else [term.path for term in terms if not term.is_empty]
     )
@@ -214,11 +210,12 @@ def _require(draft: Draft, requirement: Requirement, key: str) -> None:
         return any(own.implies(requirement) for own in requirements_of([item]))
 
     for place in places:
-        draft.append((*place, "matchExpressions"), requirement.to_json(), key, says_it, requirement.shown)
+        subject.draft.append(
+            (*place, "matchExpressions"), requirement.to_json(), key, says_it, requirement.shown
+        )
 
 
 def _tolerate(draft: Draft, toleration: Toleration, key: str) -> None:
-    item = toleration.to_json()
-    meaning = normalise_toleration(item)
+    item, meaning = toleration.as_json, toleration.meaning
     identity = "/".join(str(part) for part in meaning if part not in ("", None))
     draft.append(TOLERATIONS, item, key, lambda other: normalise_toleration(other) == meaning, identity)
