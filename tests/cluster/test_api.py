@@ -366,14 +366,23 @@ class TestWatch:
 
         api, _ = connect(answer)
         started = time.monotonic()
-        with pytest.raises(ApiError, match="no answer in time"):
-            _watch(api, silence_seconds=0.2)
+        assert _watch(api, silence_seconds=0.2) == [EVENT]
         assert time.monotonic() - started < 2
 
-    def test_a_refusal(self, connect: Callable[..., tuple[Api, ScriptedServer]]) -> None:
+    def test_silence_inside_of_an_object(self, connect: Callable[..., tuple[Api, ScriptedServer]]) -> None:
+        def answer(_: Request, reply: Reply) -> None:
+            reply.stream()
+            reply.piece(b'{"type": ')
+            reply.hang()
+
+        api, _ = connect(answer)
+        with pytest.raises(ApiError, match="the stream ended inside of an object"):
+            _watch(api, silence_seconds=0.2)
+
+    def test_a_refusal_is_said_at_once(self, connect: Callable[..., tuple[Api, ScriptedServer]]) -> None:
         api, _ = connect(lambda _, reply: reply.json(403, status(403, "Forbidden", "no")))
         with pytest.raises(ApiError, match="403 Forbidden"):
-            _watch(api)
+            api.watch("/api/v1/namespaces", resource_version="7", timeout_seconds=30)
 
 
 class TestCredentials:

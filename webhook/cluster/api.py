@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -34,9 +34,9 @@ CONNECT_SECONDS = 5.0
 READ_SECONDS = 8.0
 #: A change waits for the webhooks in its way: 30 s is the longest time of one.
 WRITE_SECONDS = 35.0
-#: Bookmarks come about each minute (kubernetes/apiserver:pkg/storage/cacher/cacher.go, defaultBookmarkFrequency): two that
-#: are missing are a connection that is dead.
-SILENCE_SECONDS = 150.0
+#: Bookmarks come about each minute where anything happens (kubernetes/apiserver:pkg/storage/cacher/cacher.go,
+#: defaultBookmarkFrequency): a stream without a byte for longer may be one that nobody serves, and is opened anew.
+SILENCE_SECONDS = 90.0
 #: TCP keep-alive: a peer that is gone without a word is noticed within 15 + 3 * 5 s, also by a watch that waits.
 KEEPALIVE = (15, 5, 3)
 
@@ -168,18 +168,21 @@ class Api:
         silence_seconds: float = SILENCE_SECONDS,
         **query: str | int,
     ) -> Iterator[dict[str, Any]]:
-        """The events after a resourceVersion, bookmarks included, until the server ends the stream.
+        """The events after a resourceVersion, bookmarks included.
+
+        The stream is open when this returns. It ends when the server ends it, or when nothing has come for a while: quiet
+        kinds may get no bookmark for long, so silence is no fault.
 
         Args:
             path: The collection's path.
             resource_version: Of the list, or of the last event.
             timeout_seconds: How long the server is asked to keep the stream open.
-            silence_seconds: How long it may be without any byte: bookmarks come about each minute.
+            silence_seconds: How long it may be without any byte.
             query: More of the query, such as ``fieldSelector``.
 
         Raises:
-            ApiError: The stream was refused, was cut, went silent or held garbage (status 0), or held an ``ERROR`` event
-                (its status; 410 where the resourceVersion is too old: list again).
+            ApiError: At once where it is refused; from the iterator where the stream is cut or holds garbage (status 0), or
+                an ``ERROR`` event (its status; 410 where the resourceVersion is too old: list again).
         """
         full = {
             "watch": "true",
@@ -188,13 +191,15 @@ class Api:
             "timeoutSeconds": timeout_seconds,
             **query,
         }
-        call = f"{self.server} WATCH {path}"
         answer = self._open("GET", path, full)
+        # The answer's head comes at once, its body does not.
+        _set_patience(answer, min(silence_seconds, timeout_seconds + READ_SECONDS))
+        return self._events(answer, f"{self.server} WATCH {path}")
+
+    def _events(self, answer: Any, call: str) -> Iterator[dict[str, Any]]:
         try:
-            # The answer's head comes at once, its body does not.
-            _set_patience(answer, min(silence_seconds, timeout_seconds + READ_SECONDS))
             with self._said(call):
-                for event in objects_in(_pieces(answer)):
+                for event in objects_in(_until_silent(answer)):
                     if event.get("type") == "ERROR":
                         raise ApiError.of_event(call, event.get("object"))
                     yield event
@@ -323,6 +328,13 @@ def _pieces(answer: Any) -> Iterator[bytes]:
         yield piece
 
 
+def _until_silent(answer: Any) -> Iterator[bytes]:
+    from urllib3.exceptions import ReadTimeoutError  # noqa: PLC0415  # late: see the package
+
+    with suppress(ReadTimeoutError):
+        yield from _pieces(answer)
+
+
 def _set_patience(answer: Any, seconds: float) -> None:
     connection = answer.connection
     if connection is not None and connection.sock is not None:
@@ -356,4 +368,5 @@ def _advice(error: BaseException) -> str:
 
 def _plain(error: BaseException) -> str:
     """An error's own words, without the addresses of Python objects that urllib3 puts in front."""
-    return plain(str(error).rpartition(">: ")[2] or type(error).__name__, 200)
+    words = str(error.args[0]) if error.args and isinstance(error.args[0], str) else str(error)
+    return plain(words.rpartition(">: ")[2] or type(error).__name__, 200)
