@@ -1,0 +1,187 @@
+"""Fixtures of the end-to-end tests: a control plane for the session, and a clean cluster for every test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.cluster import facts_of
+from tests.e2e.control_plane import CONTROLLERS, SCHEDULER, ControlPlane, running_control_plane
+from tests.e2e.controlplane.build import NotThereError, Programs, find
+from tests.e2e.kubelet import kubelets
+from tests.e2e.podgate import SHIPPED, SITE, Podgate
+from tests.e2e.registration import registered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from tests.e2e.cluster import Cluster
+
+HERE = Path(__file__).parent
+WISH = "PODGATE_E2E"
+REQUIRED = "required"
+
+_NUMBERS = itertools.count(1)
+_NAME_LENGTH = 40
+"""Of a namespace: what a test adds to it stays below the 63 characters of a label."""
+
+_PLANES: list[ControlPlane] = []
+"""Those that run, for the logs of a test that failed."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without the wish, no control plane starts."""
+    if os.environ.get(WISH):
+        return
+    skip = pytest.mark.skip(reason=f"end-to-end tests run with {WISH}=1: see tests/e2e/README.md")
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(skip)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A skip is a failure where the tests are required; a failure says where the logs are."""
+    report = yield
+    if HERE not in item.path.parents:
+        return report
+    if report.skipped and os.environ.get(WISH) == REQUIRED and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, where {WISH}={REQUIRED}: {report.longrepr}"
+    if report.failed:
+        for plane in _PLANES:
+            report.sections.append(("control plane", plane.logs()))
+    return report
+
+
+@pytest.fixture(scope="session")
+def programs() -> Programs:
+    """The control plane's programs."""
+    try:
+        return find()
+    except NotThereError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def control_plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The control plane of the session (under pytest-xdist, of the worker); who stops parts has `own_control_plane`."""
+    with _running(programs, tmp_path_factory.mktemp("control-plane")) as plane:
+        yield plane
+
+
+@pytest.fixture
+def own_control_plane(programs: Programs, tmp_path: Path) -> Iterator[ControlPlane]:
+    """A control plane for one test, which may stop and start its parts."""
+    with _running(programs, tmp_path / "control-plane") as plane:
+        yield plane
+
+
+@contextmanager
+def _running(programs: Programs, folder: Path) -> Iterator[ControlPlane]:
+    folder.mkdir(exist_ok=True)
+    with running_control_plane(programs, folder) as plane:
+        _PLANES.append(plane)
+        try:
+            yield plane
+        finally:
+            _PLANES.remove(plane)
+
+
+@pytest.fixture
+def cluster(control_plane: ControlPlane) -> Iterator[Cluster]:
+    """The session's cluster; whatever a test leaves outside of namespaces is taken back."""
+    yield control_plane.cluster
+    control_plane.cluster.reset()
+
+
+@pytest.fixture
+def scheduler(programs: Programs, cluster: Cluster) -> None:
+    """For tests that need pods to be bound."""
+    if not programs.has(SCHEDULER):
+        pytest.skip(f"there is no {SCHEDULER} in {programs.folder}")
+
+
+@pytest.fixture
+def add_namespace(
+    cluster: Cluster, programs: Programs, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., str]]:
+    """Make a namespace of this test: `add_namespace("team-b", {"label": "value"})`; gives its name."""
+    if not programs.has(CONTROLLERS):
+        pytest.skip(f"there is no {CONTROLLERS} in {programs.folder}")
+    made: list[str] = []
+
+    def add(suffix: str = "", labels: dict[str, str] | None = None) -> str:
+        words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))
+        name = f"{words[:_NAME_LENGTH].strip('-')}-{next(_NUMBERS)}{suffix and f'-{suffix}'}"
+        cluster.add_namespace(name, labels or {"pod-security.kubernetes.io/enforce": "privileged"})
+        made.append(name)
+        return name
+
+    yield add
+    for name in made:
+        cluster.remove_namespace(name)
+
+
+@pytest.fixture
+def namespace(add_namespace: Callable[..., str]) -> str:
+    """A namespace of this test, of the Pod Security level privileged, with its default ServiceAccount."""
+    return add_namespace()
+
+
+@pytest.fixture
+def kubelet(cluster: Cluster, namespace: str) -> Iterator[None]:
+    """Bound pods of the test's namespace become Ready, and deleted ones go."""
+    with kubelets(cluster, namespace):
+        yield
+
+
+@pytest.fixture
+def start_podgate(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Callable[..., Podgate]]:
+    """Start replicas: `start_podgate(policies=(SHIPPED, SITE), options=(), facts=True)`.
+
+    With `facts`, it is given what the cluster has now as files.
+    """
+    started: list[Podgate] = []
+
+    def start(
+        policies: Sequence[Path] = (SHIPPED, SITE), options: Sequence[str] = (), *, facts: bool = True
+    ) -> Podgate:
+        podgate = Podgate(tmp_path / f"podgate-{len(started)}", policies, options)
+        started.append(podgate)
+        if facts:
+            podgate.write_facts(facts_of(cluster))
+        podgate.start()
+        return podgate
+
+    yield start
+    for podgate in started:
+        podgate.end()
+
+
+@pytest.fixture
+def register(
+    cluster: Cluster, namespace: str, start_podgate: Callable[..., Podgate]
+) -> Iterator[Callable[..., None]]:
+    """Make the webhook configurations of a podgate, and wait until they are in force: `register(podgate, **options)`.
+
+    The options are those of `registered`. They are gone after the test, before the namespace and podgate are.
+    """
+    with ExitStack() as stack:
+        yield lambda podgate, **options: stack.enter_context(
+            registered(cluster, podgate, namespace, **options)
+        )
+
+
+@pytest.fixture
+def podgate(start_podgate: Callable[..., Podgate], register: Callable[..., None]) -> Podgate:
+    """One replica on the shipped policies and the site's pools, registered."""
+    started = start_podgate()
+    register(started)
+    return started
