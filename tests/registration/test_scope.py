@@ -22,7 +22,7 @@ def test_every_reason_is_told_with_its_policies_and_the_widest_comes_last() -> N
         Scope(VALIDATE_IGNORE, "pods that ask for accelerators", "", ("a", "b"), is_everything=False),
         Scope(VALIDATE_IGNORE, "pods with device claims", "", ("a", "b"), is_everything=False),
         Scope(
-            VALIDATE_IGNORE, "every object of pods", "in team-*, updates too", ("wide",), is_everything=True
+            VALIDATE_IGNORE, "every pod", "in team-*, updates too", ("wide",), is_everything=True
         ),
     )
 
@@ -32,7 +32,7 @@ def test_setters_are_told_at_both_calls() -> None:
     assert [(scope.entry, scope.objects) for scope in found] == [
         (entry, objects)
         for entry in (MUTATE, VALIDATE_IGNORE)
-        for objects in ("pods with ephemeral volumes", "every object of persistentvolumeclaims")
+        for objects in ("pods with ephemeral volumes", "persistentvolumeclaims")
     ]
 
 

@@ -18,9 +18,11 @@ WHAT: dict[Wanted, str] = {
     "privileged": "pods with privileged containers",
     "ephemeralVolumes": "pods with ephemeral volumes",
     "frameworks": "pods of AI frameworks",
-    "all": "every object of {target}",
+    "all": "{target}",
 }
 """In the order from narrow to wide."""
+
+EVERY_POD = "every pod"
 
 
 class Scope(NamedTuple):
@@ -31,7 +33,7 @@ class Scope(NamedTuple):
         objects: what it is called for.
         where: what narrows it, "" if nothing.
         policies: the policies that demand it, sorted.
-        is_everything: whether every object of a resource is meant: such a policy widens the scope.
+        is_everything: whether every pod is meant: such a policy widens the scope.
     """
 
     entry: str
@@ -58,12 +60,14 @@ def explain_scope(policy_set: PolicySet) -> tuple[Scope, ...]:
         found.items(), key=lambda item: (list(entries).index(item[0][0]), order.index(item[0][1]), item[0])
     )
     return tuple(
-        Scope(entry, objects, where, tuple(sorted(policies)), need == "all")
+        Scope(entry, objects, where, tuple(sorted(policies)), objects == EVERY_POD)
         for (entry, need, objects, where), policies in ranked
     )
 
 
 def _objects(demand: Demand) -> str:
+    if (demand.need, demand.target) == ("all", PODS):
+        return EVERY_POD
     return WHAT[demand.need].format(names=", ".join(demand.names), target=demand.target)
 
 

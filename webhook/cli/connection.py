@@ -1,0 +1,121 @@
+"""The options `--kubeconfig` and `--context`, and what commands that talk to a cluster have in common."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from webhook.cli.folders import read_folders
+from webhook.cli.site import read_site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from webhook.cluster import Api
+    from webhook.policy import PolicySet
+
+NAMESPACE = "podgate-system"
+
+kubeconfig_option = click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The cluster's; else $KUBECONFIG, the pod's own, ~/.kube/config.",
+)
+context_option = click.option("--context", metavar="NAME", help="Of the kubeconfig.")
+namespace_option = click.option(
+    "--namespace", default=NAMESPACE, show_default=True, metavar="NS", help="podgate's own namespace."
+)
+policies_option = click.option(
+    "--policies",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folders or files of the policies that are loaded in the cluster; repeatable.",
+)
+
+
+class ClusterError(click.ClickException):
+    """The cluster did not answer, or refused; the text says what to do."""
+
+    exit_code = 3
+
+
+class PoliciesError(click.ClickException):
+    """Policies that cannot be loaded."""
+
+    exit_code = 2
+
+
+class Collection(NamedTuple):
+    """Where the objects of a kind are."""
+
+    kind: str
+    path: str
+
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+MUTATING = Collection("MutatingWebhookConfiguration", f"{ADMISSION}/mutatingwebhookconfigurations")
+VALIDATING = Collection("ValidatingWebhookConfiguration", f"{ADMISSION}/validatingwebhookconfigurations")
+
+
+@contextmanager
+def said() -> Iterator[None]:
+    """Errors of the API as errors of the command."""
+    from webhook.cluster import ApiError  # noqa: PLC0415 - the client library is imported when it is needed
+
+    try:
+        yield
+    except ApiError as error:
+        raise ClusterError(error.message) from error
+
+
+def connect(kubeconfig: Path | None, context: str | None) -> Api:
+    """The cluster's API.
+
+    Raises:
+        ClusterError: no cluster is configured.
+    """
+    from webhook.cluster import Api  # noqa: PLC0415
+
+    with said():
+        return Api.connect(kubeconfig, context)
+
+
+def read(api: Api, path: str) -> dict[str, Any] | None:
+    """An object, None where there is none.
+
+    Raises:
+        ApiError: it could not be had.
+    """
+    from webhook.cluster import ApiError  # noqa: PLC0415
+
+    try:
+        return api.get(path)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def load_policies(
+    policies: Sequence[Path], kinds: Sequence[Path] = (), accelerators: Sequence[Path] = ()
+) -> PolicySet:
+    """The policies, all of which must be good: a configuration for half of them would let the others be missed.
+
+    Raises:
+        PoliciesError: there is an error in them; all of them are said.
+        FolderError: a file cannot be read.
+    """
+    from webhook.output.problems import render_problems  # noqa: PLC0415
+    from webhook.policy import load_policy_set  # noqa: PLC0415
+
+    site = read_site(kinds, accelerators)
+    loaded = load_policy_set(read_folders(policies), catalogue=site.catalogue, templates=site.templates)
+    errors = [each for each in (*site.problems, *loaded.problems) if not each.is_warning]
+    if errors:
+        raise PoliciesError(f"the policies have errors\n{render_problems(errors)}".rstrip())
+    return loaded.policy_set
