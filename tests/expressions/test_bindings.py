@@ -47,6 +47,8 @@ def nested(levels: int) -> dict[str, Any]:
         pytest.param({"a": "\\\\u0000"}, "object.a.size() == 7", id="two backslashes u0000 are no NUL"),
         pytest.param({"a": "é中😀"}, "object.a.size() == 3", id="wide characters"),
         pytest.param({"a": [0] * MAX_ITEMS}, "object.a.size() == 2000", id="longest list"),
+        pytest.param({"a": [[{}] * 998] * 10}, "object.a.size() == 10", id="most maps and lists"),
+        pytest.param({"a": "{[" * 6_000}, "object.a.size() == 12000", id="brackets in a string"),
         pytest.param(nested(MAX_DEPTH), "has(object.a)", id="deepest"),
     ],
 )
@@ -61,6 +63,7 @@ def test_objects_as_expressions_see_them(value: dict[str, Any], text: str) -> No
     [
         pytest.param({"a": [0] * 2001}, "object holds a list of more than 2000 items", id="long list"),
         pytest.param({"a": [[{"b": [0] * 2001}]]}, "object holds a list of more than 2000 items", id="inside"),
+        pytest.param({"a": [[{}] * 1000] * 10}, "object holds more than 10000 maps and lists", id="many maps"),
         pytest.param(
             {"a": dict.fromkeys(map(str, range(2001)), 0)},
             "object holds a map of more than 2000 items",
