@@ -33,7 +33,8 @@ def policy_set() -> PolicySet:
     return load(*shipped_files(), BACKTRACKING)
 
 
-def make_client(**others: Any) -> FlaskClient:
-    """A client of a new application."""
-    state = ServerState(Sources(lambda: Content(policy_set(), facts(), ()), lambda: 0), ("en", "zh"))
+def make_client(*, policies: PolicySet | None = None, **others: Any) -> FlaskClient:
+    """A client of a new application; on `policy_set` where no other policies are given."""
+    served = policy_set() if policies is None else policies
+    state = ServerState(Sources(lambda: Content(served, facts(), ()), lambda: 0), ("en", "zh"))
     return create_app(state, Metrics(state, None), **others).test_client()

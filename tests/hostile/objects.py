@@ -62,6 +62,10 @@ def _template(**others: Any) -> Json:
     return {"spec": {"containers": [container("pytorch", 16)]} | others}
 
 
+def _some(count: int) -> list[Json]:
+    return [container(f"c{n}", 8) for n in range(count)]
+
+
 def _managed(fields: Json, count: int) -> list[Json]:
     return [
         {"manager": f"m{n}", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields}
@@ -78,6 +82,12 @@ OBJECTS: dict[str, Callable[[], Json]] = {
     "5,000 sidecars with GPUs": lambda: training_pod(
         initContainers=[container(f"c{n}", 8, restartPolicy="Always") for n in range(5_000)]
     ),
+    "so many containers that what rules write is just allowed": lambda: pod(
+        *(container(f"c{n}", 8) for n in range(330)), owner=OWNER
+    ),
+    "300 containers with 100 variables each": lambda: pod(
+        *(container(f"c{n}", 8, env=[{"name": f"E{m}", "value": "x"} for m in range(100)]) for n in range(300)), owner=OWNER
+    ),
     "12,000 environment entries": lambda: pod(
         container("main", 8, env=[{"name": f"E{n}", "value": "x"} for n in range(12_000)]), owner=OWNER
     ),
@@ -85,6 +95,9 @@ OBJECTS: dict[str, Callable[[], Json]] = {
         tolerations=[{"key": f"t{n}", "operator": "Exists"} for n in range(MANY)]
     ),
     "20,000 terms": lambda: with_terms(*({"matchExpressions": [_in(f"k{n}", "a")]} for n in range(MANY))),
+    "so many terms that what rules write is just allowed": lambda: with_terms(
+        *({"matchExpressions": [_in(f"k{n}", "a")]} for n in range(950))
+    ),
     "20,000 requirements on one label": lambda: with_terms(
         {"matchExpressions": [_in("zone", "a", f"b{n}") for n in range(MANY)]}
     ),
@@ -143,11 +156,20 @@ OBJECTS: dict[str, Callable[[], Json]] = {
         replicas=2**63 - 1,
         template={"spec": {"containers": [container(f"c{n}", 8) for n in range(2_000)]}},
     ),
-    "a JobSet of 20,000 templates": lambda: controller(
+    "a Deployment of 5,000 containers": lambda: controller(
+        "Deployment", template={"spec": {"containers": _some(5_000)}}
+    ),
+    "a JobSet of 11,000 templates, the 3 MiB that an API server takes": lambda: controller(
         "JobSet",
         replicatedJobs=[
             {"name": f"j{n}", "replicas": 10**18, "template": {"spec": {"parallelism": 10**18, "template": _template()}}}
-            for n in range(MANY)
+            for n in range(11_000)
+        ],
+    ),
+    "a JobSet of 200 templates with 25 containers": lambda: controller(
+        "JobSet",
+        replicatedJobs=[
+            {"name": f"j{n}", "template": {"spec": {"template": _template(containers=_some(25))}}} for n in range(200)
         ],
     ),
     "a RayCluster of 20,000 groups": lambda: controller(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -13,7 +14,9 @@ import structlog.testing
 from tests.admission.wire import check_answer
 from tests.engine.gates import training_pod
 from tests.hostile.app import make_client
+from tests.hostile.measured import SETS, Measured, forget_peak, peak
 from tests.hostile.objects import OBJECTS, review
+from tests.server.running import ROOT
 from webhook.server.logs import render_line
 
 if TYPE_CHECKING:
@@ -24,16 +27,12 @@ if TYPE_CHECKING:
 
     from tests.engine.gates import Json
 
-SECONDS = 3
-"""One, on a machine that nobody else uses."""
+SECONDS = 1.0
+"""The requirement: an object is refused or answered within a second of processor time, and 50 MiB."""
 MEMORY = 50 * 1024
-LARGER = {
-    "20,000 terms": 160 * 1024,
-    "a JobSet of 20,000 templates": 130 * 1024,
-    "5,000 containers with GPUs": 130 * 1024,
-    "5,000 sidecars with GPUs": 130 * 1024,
-}
-"""KiB, for patches of up to 5 MB and a body of 4 MB: an API server takes no object of more than 3 MiB."""
+"""KiB."""
+MARGIN = 3
+"""For the time only: a machine that runs other tests, too, is up to three times slower. Measured: 0.6 s and 45 MiB at most."""
 PATHS = ["/mutate", "/validate"]
 
 
@@ -52,32 +51,38 @@ def bounded(client: FlaskClient, body: bytes, path: str) -> TestResponse:
         started = time.process_time()
         answer = post(client, body, path)
         took = time.process_time() - started
-    assert took < SECONDS
+    assert took < SECONDS * MARGIN
     assert answer.status_code in (200, 400, 413)
     assert [line["event"] for line in lines] == (["review"] if answer.status_code == 200 else [])
     assert all(len(render_line(line)) < 8 * 1024 for line in lines)
     return answer
 
 
-def forget_peak() -> int:
-    """Memory now, in KiB, from which `peak` counts anew (man 5 proc, clear_refs)."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return peak()
+@pytest.fixture(scope="module")
+def measurements() -> list[Measured]:
+    """Every object, each in a process of its own."""
+    program = [sys.executable, "-m", "tests.hostile.measured"]
+    done = subprocess.run(program, cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=300)
+    return [Measured(*orjson.loads(line)) for line in done.stdout.splitlines()]
 
 
-def peak() -> int:
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0])
+@pytest.mark.parametrize("policies", SETS)
+@pytest.mark.parametrize("name", OBJECTS)
+def test_an_object_takes_a_second_and_50_mib_at_most(
+    name: str, policies: str, measurements: list[Measured]
+) -> None:
+    found = [each for each in measurements if (each.name, each.policies) == (name, policies)]
+    assert [each.path for each in found] == PATHS
+    assert [each.code for each in found] == [200, 200]
+    assert max(each.seconds for each in found) < SECONDS * MARGIN
+    assert max(each.kib for each in found) < MEMORY
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(("name", "make"), OBJECTS.items(), ids=OBJECTS)
-def test_an_object_is_answered(name: str, make: Callable[[], Json], path: str, client: FlaskClient) -> None:
+@pytest.mark.parametrize("make", OBJECTS.values(), ids=OBJECTS)
+def test_an_object_is_answered(make: Callable[[], Json], path: str, client: FlaskClient) -> None:
     asked = review(make())
-    body = orjson.dumps(asked)
-    before = forget_peak()
-    answer = bounded(client, body, path)
-    assert peak() - before < LARGER.get(name, MEMORY)
+    answer = bounded(client, orjson.dumps(asked), path)
     assert answer.status_code == 200
     check_answer(orjson.loads(answer.data), asked, mutating=path == "/mutate")
 
