@@ -46,6 +46,10 @@ log = structlog.get_logger()
 INJECT_FROM = "cert-manager.io/inject-ca-from"
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 class CertificatesError(Exception):
     """What the caBundles are to hold cannot be said; the text says why and what to do."""
 
@@ -87,6 +91,7 @@ class OwnCertificates:
         names: That the serving certificate is for.
         waits: Of the hand-over.
         look: Gives the certificate that each replica serves.
+        clock: The time of day.
     """
 
     def __init__(
@@ -97,6 +102,7 @@ class OwnCertificates:
         names: tuple[str, ...],
         waits: Waits,
         look: Callable[[], tuple[bytes | None, ...]],
+        clock: Callable[[], datetime] = _now,
     ) -> None:
         self._api = api
         self._writer = writer
@@ -105,6 +111,7 @@ class OwnCertificates:
         self._names = names
         self._waits = waits
         self._look = look
+        self._clock = clock
         self._waiting = ""
         self.bundle = b""
         self.annotations: Mapping[str, str] = {}
@@ -118,7 +125,7 @@ class OwnCertificates:
         serving, published = read_serving(serving_object)
         authority = read_authority(authority_object)
         seen = Seen(bundles, serving, published, authority, self._names)
-        step = next_step(seen, now=datetime.now(UTC), waits=self._waits)
+        step = next_step(seen, now=self._clock(), waits=self._waits)
         if isinstance(step, LookAtReplicas):
             step = self._looked(seen)
         self._note(authority, serving, step)
@@ -133,7 +140,7 @@ class OwnCertificates:
         full = Seen(
             seen.bundles, seen.serving, seen.published, seen.authority, seen.names, replicas=self._look()
         )
-        return next_step(full, now=datetime.now(UTC), waits=self._waits)
+        return next_step(full, now=self._clock(), waits=self._waits)
 
     def _store_serving(
         self, current: Mapping[str, Any] | None, seen: Seen, step: StoreServing | Publish
@@ -144,7 +151,7 @@ class OwnCertificates:
         reason = "the trusted CAs changed"
         if isinstance(step, StoreServing) or serving is None:
             reason = step.reason if isinstance(step, StoreServing) else reason
-            serving = certs.serving_pair(authority.signer, names=self._names, now=datetime.now(UTC))
+            serving = certs.serving_pair(authority.signer, names=self._names, now=self._clock())
         return self._store(serving_secret(current, self._namespace, serving, authority.trusted), reason)
 
     def _store(self, secret: dict[str, Any], reason: str) -> bool:

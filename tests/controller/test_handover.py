@@ -1,0 +1,90 @@
+"""No call fails by a hand-over: whenever controllers are killed, however late things arrive, and with two at once."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.controller.handover_world import Stepped, World
+from tests.controller.parts import CA_SECRET
+from webhook.controller.objects import read_authority
+
+number = st.integers(0, 5)
+moves = st.lists(
+    st.one_of(
+        st.tuples(st.just("run"), st.integers(0, 1), st.integers(1, 12)),
+        st.tuples(st.just("kill"), st.integers(0, 1)),
+        st.tuples(st.just("tick"), st.sampled_from([1, 10, 60, 120, 700])),
+        st.tuples(st.just("sync"), number),
+        st.tuples(st.just("silence"), number),
+        st.tuples(st.just("start")),
+        st.tuples(st.just("stop")),
+        st.tuples(st.just("ask")),
+    ),
+    max_size=60,
+)
+
+
+def signer(world: World) -> bytes:
+    authority = read_authority(world.cluster[CA_SECRET])
+    assert authority is not None
+    return authority.signer.certificate
+
+
+def do(world: World, controllers: list[Stepped], move: tuple[object, ...]) -> None:
+    match move:
+        case ("run", int(which), int(calls)):
+            for _ in range(calls):
+                controllers[which].advance()
+                world.check()
+        case ("kill", int(which)):
+            controllers[which].kill()
+        case ("tick", int(seconds)):
+            world.tick(seconds)
+        case ("sync", int(which)):
+            world.sync(which)
+        case ("silence", int(which)):
+            world.silence(which)
+        case ("start",):
+            world.start_replica()
+        case ("stop",):
+            world.stop_replica()
+        case ("ask",):
+            world.ask()
+        case _:
+            raise AssertionError(move)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@given(moves)
+def test_no_call_can_fail_and_it_comes_to_an_end(todo: list[tuple[object, ...]]) -> None:
+    world = World()
+    world.check()
+    controllers = [Stepped(world), Stepped(world)]
+    world.ask()
+    before = signer(world)
+    for move in todo:
+        do(world, controllers, move)
+        world.check()
+    for controller in controllers:
+        controller.kill()
+    world.settle(world.check)
+    assert world.trusted == 1
+    assert signer(world) != before
+
+
+def test_killed_after_each_call_of_a_whole_hand_over() -> None:
+    """A controller that never lives for more than so many calls still brings the hand-over to its end."""
+    for life in (8, 9, 10, 11, 13, 17, 23):
+        world = World()
+        world.ask()
+        before = signer(world)
+        controller = Stepped(world)
+        for _ in range(80):
+            for _ in range(life):
+                controller.advance()
+                world.check()
+            controller.kill()
+            world.tick(20)
+            world.check()
+        assert (world.trusted, signer(world) != before) == (1, True), life

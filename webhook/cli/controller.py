@@ -1,0 +1,406 @@
+"""``podgate controller``: renew the certificates and keep the webhook configurations as the policies need them."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import click
+
+from certs import service_names
+from certs.rotate import API_SERVER_LAG, SECRET_SYNC, Waits
+from webhook.cli.folders import fingerprint, read_folders
+from webhook.cli.inputs import SUFFIXES
+from webhook.cli.site import accelerators_option, kinds_option, read_site
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from webhook.cluster import Api
+    from webhook.controller.certificates import Certificates
+    from webhook.controller.leadership import Leadership
+    from webhook.controller.metrics import Metrics
+    from webhook.controller.policies import FollowedPolicies
+    from webhook.controller.reconcile import Reconciler
+    from webhook.controller.writing import Writer
+    from webhook.policy import Loaded
+
+SERVICE = "podgate"
+NAMESPACE = "podgate-system"
+#: The Certificate of deploy/kustomize/overlays/cert-manager.
+CERTIFICATE = "podgate"
+
+_FILE = click.Path(path_type=Path)
+
+
+class ControllerError(click.ClickException):
+    """It cannot start; the text says why and what to do."""
+
+    exit_code = 2
+
+
+class LookError(click.ClickException):
+    """`--once`: the look did not succeed."""
+
+    exit_code = 3
+
+
+class _Place(NamedTuple):
+    """Where podgate is."""
+
+    namespace: str
+    service: str
+    url: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its certificate must be for; first, what the API server asks for."""
+        host = urlsplit(self.url).hostname
+        return (host,) if host else service_names(self.service, self.namespace)
+
+
+class _Source(NamedTuple):
+    """Where certificates come from."""
+
+    kind: str
+    ca_file: Path | None
+    certificate: str
+    waits: Waits
+
+
+@click.command("controller")
+@click.option("--policies", multiple=True, type=_FILE, metavar="DIR", help="Policies; repeatable.")
+@kinds_option
+@accelerators_option
+@click.option(
+    "--namespace", default=NAMESPACE, show_default=True, metavar="NS", help="podgate's own namespace."
+)
+@click.option("--service", default=SERVICE, show_default=True, metavar="NAME", help="The webhook's Service.")
+@click.option("--url", default="", metavar="URL", help="Where the webhook is, if it is not behind a Service.")
+@click.option(
+    "--exclude-namespace",
+    "excluded",
+    multiple=True,
+    metavar="NS",
+    help="Never called for this namespace, either; repeatable.",
+)
+@click.option(
+    "--enforce-failure-policy",
+    is_flag=True,
+    help="Let an outage block what policies with failurePolicy: Fail concern, once a review succeeds.",
+)
+@click.option(
+    "--certificates",
+    type=click.Choice(["self", "cert-manager", "files"]),
+    default="self",
+    show_default=True,
+    help="Who makes them.",
+)
+@click.option("--ca-file", type=_FILE, metavar="FILE", help="With files: the CA for every caBundle, PEM.")
+@click.option(
+    "--certificate",
+    metavar="NS/NAME",
+    help=f"With cert-manager: its Certificate.  [default: NS/{CERTIFICATE}]",
+)
+@click.option(
+    "--api-server-lag",
+    type=click.FloatRange(0),
+    default=API_SERVER_LAG.total_seconds(),
+    show_default=True,
+    metavar="SECONDS",
+    help="How long an API server may go on with an old caBundle.",
+)
+@click.option(
+    "--secret-sync",
+    type=click.FloatRange(0),
+    default=SECRET_SYNC.total_seconds(),
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a kubelet may take to bring a Secret.",
+)
+@click.option(
+    "--rotate", is_flag=True, help="Ask for a new CA, and end: the controller that leads sees to it."
+)
+@click.option("--once", is_flag=True, help="Look once, and end.")
+@click.option(
+    "--bind",
+    default="0.0.0.0:8080",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="For /healthz and /metrics.",
+)
+@click.option("--kubeconfig", type=_FILE, metavar="FILE", help="The cluster's; the pod's own by default.")
+@click.option("--context", metavar="NAME", help="Of the kubeconfig.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def command(  # noqa: PLR0913, PLR0917  # one argument for each option
+    policies: tuple[Path, ...],
+    kinds: tuple[Path, ...],
+    accelerators: tuple[Path, ...],
+    namespace: str,
+    service: str,
+    url: str,
+    excluded: tuple[str, ...],
+    certificates: str,
+    ca_file: Path | None,
+    certificate: str | None,
+    api_server_lag: float,
+    secret_sync: float,
+    bind: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    log_level: str,
+    *,
+    enforce_failure_policy: bool,
+    rotate: bool,
+    once: bool,
+) -> None:
+    """Renew the certificates and keep the webhook configurations as the policies need them.
+
+    Run two: one leads, by a Lease, and the other takes over. Everything it knows is in the cluster, so it may be killed
+    at any moment. While a pause is in force it writes nothing.
+    """
+    from webhook.server.logs import configure_logs  # noqa: PLC0415
+
+    configure_logs(log_level)
+    place = _Place(namespace, service, _checked_url(url))
+    api = _connect(kubeconfig, context)
+    if rotate:
+        _ask_for_rotation(api, namespace)
+        return
+    if not policies:
+        raise click.UsageError("--policies is missing: give the folders that the webhook serves")
+    waits = Waits(timedelta(seconds=api_server_lag), timedelta(seconds=secret_sync))
+    source = _Source(
+        certificates,
+        _checked_ca_file(certificates, ca_file),
+        certificate or f"{namespace}/{CERTIFICATE}",
+        waits,
+    )
+    run = _Run(api, place, source, _follow(policies, kinds, accelerators), excluded, enforce_failure_policy)
+    if once:
+        run.once()
+    else:
+        run.until_stopped(_address(bind))
+
+
+class _Run:
+    """All parts of one controller."""
+
+    def __init__(  # what it is made of
+        self,
+        api: Api,
+        place: _Place,
+        source: _Source,
+        policies: FollowedPolicies,
+        excluded: tuple[str, ...],
+        may_block: bool,
+    ) -> None:
+        from webhook.controller.leadership import Leadership  # noqa: PLC0415
+        from webhook.controller.metrics import Metrics  # noqa: PLC0415
+
+        self.leadership: Leadership = Leadership(api, place.namespace, _identity())
+        self.metrics: Metrics = Metrics()
+        self.reconciler = self._reconciler(api, place, source, policies, excluded, may_block)
+
+    def _reconciler(
+        self,
+        api: Api,
+        place: _Place,
+        source: _Source,
+        policies: FollowedPolicies,
+        excluded: tuple[str, ...],
+        may_block: bool,
+    ) -> Reconciler:
+        from webhook.controller.configurations import Configurations  # noqa: PLC0415
+        from webhook.controller.reconcile import Reconciler  # noqa: PLC0415
+        from webhook.controller.writing import Writer  # noqa: PLC0415
+
+        writer = Writer(api, self.leadership.check, self.metrics.count_write)
+        configurations = Configurations(
+            api,
+            writer,
+            partial(_wanted, policies, place, excluded),
+            partial(_faults, api, place),
+            may_block=may_block,
+        )
+        certificates = _certificates(api, writer, place, source)
+        return Reconciler(api, place.namespace, certificates, configurations, self.metrics)
+
+    def once(self) -> None:
+        """One look, if nobody else leads."""
+        from webhook.cluster import ApiError  # noqa: PLC0415
+        from webhook.controller.certificates import CertificatesError  # noqa: PLC0415
+
+        try:
+            self.leadership.attempt()
+            if not self.leadership.leads:
+                raise LookError("another controller leads: stop it, or leave this to it")
+            click.echo(self.reconciler.reconcile())
+        except (ApiError, CertificatesError) as error:
+            raise LookError(str(error)) from error
+        finally:
+            self.leadership.stop()
+
+    def until_stopped(self, address: tuple[str, int]) -> None:
+        """Lead or stand by until SIGTERM or SIGINT, then give the Lease back."""
+        from webhook.controller.health import HealthServer  # noqa: PLC0415
+        from webhook.controller.loop import Loop  # noqa: PLC0415
+
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        loop = Loop(self.reconciler.reconcile, self.leadership, self.metrics, stop)
+        try:
+            health = HealthServer(address, lambda: loop.is_alive, self.metrics.registry)
+        except OSError as error:
+            raise ControllerError(
+                f"{address[0]}:{address[1]}: {error.strerror}: choose another with --bind"
+            ) from error
+        health.start()
+        self.leadership.start()
+        try:
+            loop.run()
+        finally:
+            self.leadership.stop()
+            health.shutdown()
+            health.server_close()
+
+
+def _wanted(
+    policies: FollowedPolicies, place: _Place, excluded: tuple[str, ...], bundle: bytes, may_block: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    from webhook.registration import Endpoint, webhook_configurations  # noqa: PLC0415
+
+    endpoint = Endpoint(
+        service=None if place.url else (place.namespace, place.service), url=place.url, ca_bundle=bundle
+    )
+    return webhook_configurations(
+        policies.current(),
+        endpoint,
+        excluded_namespaces=(*excluded, place.namespace),
+        enforce_failure_policy=may_block,
+    )
+
+
+def _replicas(api: Api, place: _Place) -> tuple[Any, ...]:
+    from webhook.controller.replicas import replicas_of_service, replicas_of_url  # noqa: PLC0415
+    from webhook.registration import Endpoint  # noqa: PLC0415
+
+    if place.url:
+        return replicas_of_url(place.url)
+    return replicas_of_service(api, place.namespace, place.service, Endpoint().port)
+
+
+def _faults(api: Api, place: _Place, path: str, bundle: bytes) -> tuple[str, ...]:
+    from webhook.controller.replicas import faults_of  # noqa: PLC0415
+
+    return faults_of(_replicas(api, place), place.names[0], path, bundle)
+
+
+def _look(api: Api, place: _Place) -> tuple[bytes | None, ...]:
+    from webhook.controller.replicas import served_certificates  # noqa: PLC0415
+
+    return served_certificates(_replicas(api, place), place.names[0])
+
+
+def _certificates(api: Api, writer: Writer, place: _Place, source: _Source) -> Certificates:
+    from webhook.controller.certificates import (  # noqa: PLC0415
+        CertManagerCertificates,
+        FileCertificates,
+        OwnCertificates,
+    )
+
+    if source.kind == "cert-manager":
+        return CertManagerCertificates(source.certificate)
+    if source.ca_file is not None:
+        return FileCertificates(source.ca_file)
+    look = partial(_look, api, place)
+    return OwnCertificates(api, writer, place.namespace, place.names, source.waits, look)
+
+
+def _follow(
+    policies: tuple[Path, ...], kinds: tuple[Path, ...], accelerators: tuple[Path, ...]
+) -> FollowedPolicies:
+    from webhook.controller.policies import FollowedPolicies  # noqa: PLC0415
+
+    paths = (*policies, *kinds, *accelerators)
+    followed = FollowedPolicies(
+        partial(_read, policies, kinds, accelerators), partial(fingerprint, paths, SUFFIXES)
+    )
+    if not followed.is_usable:
+        raise ControllerError(
+            "not one policy is good: the webhook configurations stay as they are; see `podgate lint`"
+        )
+    return followed
+
+
+def _read(policies: tuple[Path, ...], kinds: tuple[Path, ...], accelerators: tuple[Path, ...]) -> Loaded:
+    """Read all as the webhook does.
+
+    Raises:
+        ControllerError: The site's own data has faults: policies would mean something else.
+        FolderError: A file cannot be read.
+    """
+    from webhook.policy import load_policy_set  # noqa: PLC0415
+
+    site = read_site(kinds, accelerators)
+    errors = [str(problem) for problem in site.problems if not problem.is_warning]
+    if errors:
+        raise ControllerError("\n".join(errors))
+    return load_policy_set(read_folders(policies), catalogue=site.catalogue, templates=site.templates)
+
+
+def _connect(kubeconfig: Path | None, context: str | None) -> Api:
+    from webhook.cluster import Api, ApiError  # noqa: PLC0415
+
+    try:
+        return Api.connect(kubeconfig, context)
+    except ApiError as error:
+        raise ControllerError(str(error)) from error
+
+
+def _ask_for_rotation(api: Api, namespace: str) -> None:
+    from webhook.cluster import ApiError  # noqa: PLC0415
+    from webhook.controller.objects import AUTHORITY_SECRET, ROTATE  # noqa: PLC0415
+
+    path = f"/api/v1/namespaces/{namespace}/secrets/{AUTHORITY_SECRET}"
+    try:
+        api.merge_patch(path, {"metadata": {"annotations": {ROTATE: "now"}}})
+    except ApiError as error:
+        raise LookError(str(error)) from error
+    click.echo(
+        f"asked for a new CA: the hand-over begins within seconds; see the log of the controller in {namespace}"
+    )
+
+
+def _checked_url(url: str) -> str:
+    if url and (not url.startswith("https://") or not urlsplit(url).hostname):
+        raise click.UsageError(f"--url {url}: expected https://HOST:PORT, as the API server is to call it")
+    return url
+
+
+def _checked_ca_file(certificates: str, ca_file: Path | None) -> Path | None:
+    if (certificates == "files") != (ca_file is not None):
+        raise click.UsageError("--certificates files and --ca-file FILE go together")
+    return ca_file
+
+
+def _address(bind: str) -> tuple[str, int]:
+    host, _, port = bind.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise click.UsageError(f"--bind {bind}: expected HOST:PORT, such as 0.0.0.0:8080")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _identity() -> str:
+    """The pod's name, and something of this process alone: a container that restarts is another candidate."""
+    return f"{socket.gethostname()}_{uuid4().hex[:12]}"

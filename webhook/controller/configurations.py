@@ -1,0 +1,200 @@
+"""Keep the two webhook configurations as the policies need them: only our own fields, and only where they differ."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from certs.rotate import split_bundle
+from webhook.controller.contest import Contest
+from webhook.controller.objects import decoded, items, mapping
+from webhook.controller.writing import read
+from webhook.registration import ENTRY_NAMES, NAME, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from webhook.cluster import Api
+    from webhook.controller.writing import Writer
+
+log = structlog.get_logger()
+
+COLLECTIONS = tuple(
+    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
+    for kind in ("mutating", "validating")
+)
+
+Wanted = tuple[dict[str, Any], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The two configurations as they were read, mutating first; None where there is none."""
+
+    objects: tuple[dict[str, Any] | None, ...]
+
+    @property
+    def bundles(self) -> tuple[tuple[bytes, ...], ...]:
+        """The CAs of the caBundle of each entry of ours."""
+        return tuple(split_bundle(_bundle(entry)) for entry in self.entries())
+
+    def entries(self) -> Iterator[Mapping[str, Any]]:
+        """Our entries; what others added stays theirs."""
+        for stored in self.objects:
+            yield from (entry for entry in _entries(stored) if entry.get("name") in ENTRY_NAMES)
+
+
+class Configurations:
+    """The webhook configurations.
+
+    Args:
+        api: The cluster.
+        writer: For the configurations.
+        generate: What the policies need, given the caBundle and whether entries may be of ``failurePolicy: Fail``.
+        may_block: Whether ``Fail`` is to be set; where it is set already, it stays.
+        probe: What an API server would meet, given a route and a caBundle; nothing where all is well.
+        monotonic: A clock, for disputes.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        writer: Writer,
+        generate: Callable[[bytes, bool], Wanted],
+        probe: Callable[[str, bytes], tuple[str, ...]],
+        *,
+        may_block: bool,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._writer = writer
+        self._generate = generate
+        self._probe = probe
+        self._may_block = may_block
+        self._monotonic = monotonic
+        self._written: dict[str, dict[str, Any]] = {}
+        self._contests: dict[str, Contest] = {}
+        self._faults: tuple[str, ...] = ()
+
+    @property
+    def contested(self) -> int:
+        """How many configurations somebody else keeps changing back."""
+        return sum(contest.is_on for contest in self._contests.values())
+
+    def read(self) -> Stored:
+        """Read both.
+
+        Raises:
+            ApiError: One cannot be read.
+        """
+        return Stored(tuple(read(self._api, f"{collection}/{NAME}") for collection in COLLECTIONS))
+
+    def write(self, stored: Stored, bundle: bytes, annotations: Mapping[str, str]) -> bool:
+        """Write what differs.
+
+        Args:
+            stored: As read before the bundle was.
+            bundle: For every caBundle; empty to leave them alone.
+            annotations: That the configurations must have.
+
+        Returns:
+            Whether something was written.
+
+        Raises:
+            ApiError: It could not be written.
+        """
+        changed = False
+        for collection, current, wanted in zip(
+            COLLECTIONS, stored.objects, self._wanted(stored, bundle), strict=True
+        ):
+            full = _annotated(wanted, annotations)
+            changed |= self._write(collection, current, full)
+        return changed
+
+    def _wanted(self, stored: Stored, bundle: bytes) -> Wanted:
+        """With ``Fail`` where it is in force already, or is asked for and a call would succeed."""
+        wanted = self._generate(bundle, True)
+        entry = next(filter(_blocks, _entries(wanted[1])), None)
+        if entry is None or any(map(_blocks, stored.entries())):
+            return wanted
+        if not self._may_block or self._has_faults(
+            _path(entry), bundle or next(map(_bundle, stored.entries()), b"")
+        ):
+            return self._generate(bundle, False)
+        return wanted
+
+    def _has_faults(self, path: str, bundle: bytes) -> bool:
+        faults = self._probe(path, bundle)
+        if faults != self._faults:
+            self._faults = faults
+            if faults:
+                log.warning("failurePolicy stays Ignore: a review would fail", faults=faults)
+        return bool(faults)
+
+    def _write(self, collection: str, current: dict[str, Any] | None, wanted: dict[str, Any]) -> bool:
+        if current is None and not wanted["webhooks"]:
+            return False
+        body = merged(current, wanted)
+        if body == current:
+            return False
+        repairs = self._written.get(collection) == wanted
+        contest = self._contests.get(collection, Contest())
+        if repairs and contest.left(self._monotonic()) > 0:
+            return False
+        reason = "it was missing" if current is None else "it differed from what the policies need"
+        if self._writer.store(collection, body, reason):
+            self._written[collection] = wanted
+            if repairs:
+                self._note_repair(collection, contest.repaired(self._monotonic()), current)
+        return True  # also after a conflict: look again soon
+
+    def _note_repair(self, collection: str, contest: Contest, current: Mapping[str, Any] | None) -> None:
+        self._contests[collection] = contest
+        if contest.is_on:
+            log.warning(
+                "somebody keeps changing a webhook configuration back: leave webhooks out of what your GitOps tool "
+                "compares, or out of what it deploys",
+                configuration=collection.rpartition("/")[2],
+                managers=_managers(current),
+                next_repair_seconds=round(contest.left(self._monotonic())),
+            )
+
+
+def _annotated(wanted: dict[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
+    if not annotations:
+        return wanted
+    metadata = mapping(wanted.get("metadata"))
+    return {
+        **wanted,
+        "metadata": {**metadata, "annotations": {**mapping(metadata.get("annotations")), **annotations}},
+    }
+
+
+def _entries(configuration: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], ...]:
+    return items((configuration or {}).get("webhooks"))
+
+
+def _bundle(entry: Mapping[str, Any]) -> bytes:
+    return decoded(mapping(entry.get("clientConfig")).get("caBundle"))
+
+
+def _blocks(entry: Mapping[str, Any]) -> bool:
+    return entry.get("failurePolicy") == "Fail"
+
+
+def _path(entry: Mapping[str, Any]) -> str:
+    client = mapping(entry.get("clientConfig"))
+    return (
+        str(mapping(client.get("service")).get("path") or "") or urlsplit(str(client.get("url"))).path or "/"
+    )
+
+
+def _managers(current: Mapping[str, Any] | None) -> list[str]:
+    """Who wrote it, but for us."""
+    metadata = mapping((current or {}).get("metadata"))
+    names = (str(each.get("manager")) for each in items(metadata.get("managedFields")))
+    return sorted({name for name in names if name != "podgate"})
