@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 START_SECONDS = 60
 STOP_SECONDS = 3
-LAST_LINES = 15
+LAST_LINES = 10
+LINE_LENGTH = 300
 
 ISSUER = "https://kubernetes.default.svc"
 NAMES = (HOST, "localhost", "kubernetes.default.svc")
@@ -116,9 +117,9 @@ class ControlPlane:
         self._start(SCHEDULER, *self._client_options(SCHEDULER))
 
     def logs(self) -> str:
-        """The last lines of every process."""
-        parts = (f"-- {path}\n{_last_lines(path)}" for path in sorted(self.folder.glob("*.log")))
-        return "\n".join(parts)
+        """The last lines of each process, with the file where the rest is."""
+        paths = [self.folder / f"{name}.log" for name in (API_SERVER, CONTROLLERS, SCHEDULER)]
+        return "\n".join(f"-- {path}\n{_last_lines(path)}" for path in paths if path.exists())
 
     def _prepare(self) -> None:
         now = datetime.now(UTC)
@@ -252,4 +253,5 @@ def _answers(url: str) -> bool:
 
 
 def _last_lines(path: Path) -> str:
-    return "\n".join(path.read_text(errors="replace").splitlines()[-LAST_LINES:])
+    lines = path.read_text(errors="replace").splitlines()[-LAST_LINES:]
+    return "\n".join(line[:LINE_LENGTH] for line in lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +13,7 @@ import yaml
 
 from tests.e2e.client import ApiError, path_of
 from tests.e2e.control_plane import CONTROLLERS
+from tests.e2e.podgate import PROGRAM, SHIPPED
 from tests.e2e.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -59,10 +61,18 @@ def deployed(control_plane: ControlPlane) -> Iterator[Cluster]:
         pytest.skip(f"there is no {CONTROLLERS} in {control_plane.programs.folder}")
     cluster = control_plane.cluster
     applied(cluster, BASE)
+    wait_for(lambda: is_limited(cluster), "the admission policy is in force")
     yield cluster
     cluster.remove_namespace(NAMESPACE)
     cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", stdin=rendered(cluster, BASE))
     wait_for(lambda: not cluster.admin.exists(path_of("Namespace", name=NAMESPACE)), f"{NAMESPACE} is gone")
+
+
+def is_limited(cluster: Cluster) -> bool:
+    """Whether the controller is refused an object of another name."""
+    user = f"system:serviceaccount:{NAMESPACE}:{CONTROLLER}"
+    words = ("create", "secret", "generic", "another", "--dry-run=server", "--as", user)
+    return cluster.kubectl(*words, namespace=NAMESPACE).code != 0
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +220,7 @@ WEBHOOK_MAY_NOT = {
         "PUT", path_of("Namespace", name="default"), {"metadata": {"name": "default"}}, DRY
     ),
     "register a webhook": configuration(MUTATING, "gate.podgate.dev"),
+    "list claims": Call("GET", path_of("PersistentVolumeClaim")),
     "read the webhook configurations": Call("GET", path_of(VALIDATING, name="gate.podgate.dev")),
     "hold the Lease": lease("podgate-controller"),
     "make a pod": Call("POST", path_of("Pod", NAMESPACE), {"metadata": {"name": "x"}, "spec": {}}, DRY),
@@ -293,3 +304,31 @@ class TestController:
         """The admission policy concerns the controller and nobody else."""
         del client
         secret("another").made(deployed.admin)
+
+
+def run_controller(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
+    """One look of the controller, as its ServiceAccount."""
+    user = cluster.add_service_account_user(NAMESPACE, CONTROLLER)
+    command = [*PROGRAM, "controller", "--once", "--policies", str(SHIPPED), *words]
+    command += ["--kubeconfig", str(cluster.kubeconfig(user))]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+class TestProcesses:
+    """The shipped rights are enough for what the processes do."""
+
+    def test_the_controller_makes_everything_and_then_has_nothing_to_do(
+        self, deployed: Cluster, cluster: Cluster
+    ) -> None:
+        first = run_controller(deployed, "--enforce-failure-policy")
+        assert (first.returncode, first.stdout) == (0, "changed\n"), first.stderr
+        second = run_controller(deployed, "--enforce-failure-policy")
+        assert (second.returncode, second.stdout) == (0, "unchanged\n"), second.stderr
+        for kind in (MUTATING, VALIDATING):
+            entries = cluster.admin.read(kind, "", "gate.podgate.dev")["webhooks"]
+            assert {entry["failurePolicy"] for entry in entries} == {"Ignore"}, (
+                "no replica answers: nothing may block"
+            )
+        for name in ("podgate-tls", "podgate-ca"):
+            assert cluster.admin.exists(path_of("Secret", NAMESPACE, name))
