@@ -326,6 +326,15 @@ def test_no_operation_where_a_field_ends_as_it_began() -> None:
     assert checked(draft, before) == []
 
 
+def test_an_equal_text_that_is_another_object_is_no_change() -> None:
+    """Texts that come from elsewhere (a namespace's label) are never the very object that the pod holds."""
+    before = {"spec": {"priorityClassName": "low-a"}}
+    draft = Draft(deepcopy(before))
+    draft.set(CLASS, "high", "p/r", ALWAYS)
+    draft.set(CLASS, "-".join(["low", "a"]), "p/r", ALWAYS)
+    assert checked(draft, before) == []
+
+
 def test_true_is_not_one() -> None:
     before = {"spec": {"hostNetwork": 1, "list": [1, 0]}}
     draft = Draft(deepcopy(before))
