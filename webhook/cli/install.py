@@ -218,8 +218,8 @@ class _Installation:
         for entry in result["webhooks"]:
             if not entry["clientConfig"].get("caBundle"):
                 raise ClusterError(
-                    f"{entry['name']} has no caBundle, and the Secret {SECRET} no {CA_KEY}: an entry without it would only "
-                    "fail\ngive --ca-file, or wait until the controller has made the certificates"
+                    f"{entry['name']} would have no caBundle, so that every call of it fails\n"
+                    f"give --ca-file, or wait until the Secret {SECRET} has a {CA_KEY}"
                 )
         return _Change(collection, stored, result)
 
@@ -245,7 +245,7 @@ def _endpoint(service: str | None, url: str | None, ca_file: Path | None) -> End
     if url is not None:
         if not url.startswith("https://") or any(mark in url for mark in "?#@"):
             raise click.UsageError(
-                f"--url {url}: the API server calls webhooks by https:// alone, without a user, a query or a fragment"
+                f"--url {url}: expected an address such as https://10.0.0.7:8443, without a user or a query"
             )
         return Endpoint(url=url, ca_bundle=ca_bundle)
     place, _, port = (service or SERVICE).partition(":")

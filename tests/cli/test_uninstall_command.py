@@ -1,0 +1,128 @@
+"""`podgate uninstall`: nothing that can block is left, and nothing of others goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import Result
+
+from tests.cli.fake_cluster import MUTATING, VALIDATING, FakeCluster, Json
+from webhook.cli import uninstall
+
+Run = Callable[..., Result]
+
+CONTROLLER = "/apis/apps/v1/namespaces/podgate-system/deployments/podgate-controller"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/podgate-system/leases/podgate-controller"
+STAYS = """\
+Stays: namespace podgate-system with all in it, its roles, priority and storage classes, and what pods were given.
+Remove the namespace and the roles as they were made, for example: kubectl delete -k deploy/kustomize/base
+"""
+
+
+def installed(fake: FakeCluster, *others: str) -> None:
+    for path, own in ((MUTATING, "mutate.podgate.dev"), (VALIDATING, "fail.validate.podgate.dev")):
+        fake.put(path, {"webhooks": [{"name": own}, *({"name": name} for name in others)]})
+
+
+def lease(renewed: datetime) -> Json:
+    time = f"{renewed:%Y-%m-%dT%H:%M:%S.%fZ}"
+    return {"spec": {"holderIdentity": "pod-1", "renewTime": time, "leaseDurationSeconds": 15}}
+
+
+def test_both_are_removed_the_one_that_can_block_first(run: Run, fake: FakeCluster) -> None:
+    installed(fake)
+    result = run("uninstall")
+    assert (result.exit_code, result.output) == (
+        0,
+        f"""\
+ValidatingWebhookConfiguration gate.podgate.dev: removed
+MutatingWebhookConfiguration gate.podgate.dev: removed
+{STAYS}""",
+    )
+    assert fake.writes == [("DELETE", VALIDATING), ("DELETE", MUTATING)]
+
+
+def test_nothing_there_is_fine(run: Run, fake: FakeCluster) -> None:
+    result = run("uninstall")
+    assert (result.exit_code, result.output) == (
+        0,
+        f"""\
+ValidatingWebhookConfiguration gate.podgate.dev: not there
+MutatingWebhookConfiguration gate.podgate.dev: not there
+{STAYS}""",
+    )
+    assert fake.writes == []
+
+
+def test_entries_of_others_stay(run: Run, fake: FakeCluster) -> None:
+    installed(fake, "a.example.com", "b.example.com")
+    result = run("uninstall")
+    assert result.output.startswith(
+        "ValidatingWebhookConfiguration gate.podgate.dev: our entries removed; it stays for a.example.com, b.example.com, "
+        "which others added\n"
+    )
+    assert [entry["name"] for entry in fake.objects[MUTATING]["webhooks"]] == [
+        "a.example.com",
+        "b.example.com",
+    ]
+
+
+def test_a_dry_run_changes_nothing(run: Run, fake: FakeCluster) -> None:
+    installed(fake)
+    fake.put(CONTROLLER, {"spec": {"replicas": 2}})
+    fake.put(LEASE, lease(datetime.now(UTC)))
+    result = run("uninstall", "--dry-run")
+    assert result.exit_code == 0
+    assert result.output.startswith(
+        """\
+Deployment podgate-controller: scaled to 0 (dry run)
+ValidatingWebhookConfiguration gate.podgate.dev: removed (dry run)
+"""
+    )
+    assert {MUTATING, VALIDATING} <= fake.objects.keys()
+    assert fake.objects[CONTROLLER]["spec"]["replicas"] == 2
+
+
+def test_the_controller_is_stopped_before_it_could_put_them_back(run: Run, fake: FakeCluster) -> None:
+    installed(fake)
+    fake.put(CONTROLLER, {"spec": {"replicas": 2}, "status": {}})
+    result = run("uninstall")
+    assert result.output.startswith("Deployment podgate-controller: scaled to 0\n")
+    assert fake.writes[0] == ("PATCH", CONTROLLER)
+
+
+def test_a_controller_that_does_not_end_is_said(
+    run: Run, fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uninstall, "CONTROLLER_SECONDS", 0.2)
+    monkeypatch.setattr(uninstall, "STEP_SECONDS", 0.05)
+    fake.put(CONTROLLER, {"spec": {"replicas": 2}, "status": {"replicas": 2}})
+    assert "scaled to 0, but a pod is still there after 0 s\n" in run("uninstall").output
+
+
+@pytest.mark.parametrize(
+    ("age", "code"), [(timedelta(), 1), (timedelta(seconds=60), 0)], ids=["in force", "over"]
+)
+def test_a_controller_elsewhere_is_found_by_its_lease(
+    age: timedelta, code: int, run: Run, fake: FakeCluster
+) -> None:
+    installed(fake)
+    fake.put(LEASE, lease(datetime.now(UTC) - age))
+    result = run("uninstall")
+    assert result.exit_code == code
+    assert VALIDATING not in fake.objects
+    if code:
+        assert result.stderr == (
+            "Error: pod-1 holds the Lease podgate-controller of namespace podgate-system and will put the configurations back\n"
+            "stop that controller, and run podgate uninstall again\n"
+        )
+
+
+def test_a_refusal_of_the_cluster_is_said(run: Run, fake: FakeCluster) -> None:
+    installed(fake)
+    fake.refused[VALIDATING] = 403
+    result = run("uninstall")
+    assert result.exit_code == 3
+    assert "403 Forbidden" in result.stderr
