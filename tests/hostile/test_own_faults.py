@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 from importlib import import_module
@@ -21,7 +20,7 @@ from tests.engine.gates import training_pod
 from tests.hostile.app import make_client
 from tests.hostile.objects import review
 from tests.server.conftest import SHIPPED, ca, folder, serve
-from tests.server.running import Running, eventually, worker_of
+from tests.server.running import Running, eventually, free_port, launch, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,20 +144,32 @@ def test_policies_and_certificate_gone_are_said_and_serving_goes_on(
     assert orjson.loads(ready)["certificate"]["fault"]
 
 
-def test_a_log_on_a_full_disk_costs_no_answer() -> None:
+def test_a_log_on_a_full_disk_costs_no_answer_and_is_counted(folder: Path) -> None:
+    """The process starts with room for its log, and then there is none: /dev/full takes nothing."""
+    port = free_port()
     program = """
-import sys, orjson
-from webhook.server.logs import configure_logs
-from tests.hostile.app import make_client
-from tests.hostile.test_own_faults import WHOLE
-configure_logs("info")
-client = make_client()
-for path in ("/mutate", "/validate"):
-    answer = client.post(path, data=orjson.dumps(WHOLE), content_type="application/json")
-    print(answer.status_code, b'"allowed":true' in answer.data)
+import os, sys
+from webhook.cli.main import main
+from webhook.server.worker import Worker
+run = Worker.run
+def on_a_full_disk(self):
+    os.dup2(os.open("/dev/full", os.O_WRONLY), 2)
+    run(self)
+Worker.run = on_a_full_disk
+main()
 """
-    with open("/dev/full", "wb") as full:  # noqa: PTH123
-        done = subprocess.run(
-            [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=full, check=False, timeout=60
-        )
-    assert done.stdout.split() == [b"200", b"True", b"200", b"True"]
+    (folder / "port").write_text(str(port))
+    options = ["--policies", SHIPPED, "--cert", folder / "tls.crt", "--key", folder / "tls.key"]
+    command = [sys.executable, "-c", program, "serve", *map(str, options), "--bind", f"127.0.0.1:{port}"]
+    gateway = launch(command, folder)
+    try:
+        for path in ("/mutate", "/validate"):
+            code, answer = gateway.post(orjson.dumps(WHOLE), path)
+            assert (code, answer["response"]["allowed"]) == (200, True)
+        assert gateway.metric("podgate_log_lines_lost_total") >= 2
+        code, ready = gateway.get("/readyz")
+        assert code == 200
+        assert orjson.loads(ready)["lostLogLines"] >= 2
+    finally:
+        gateway.stop()
+    assert '"event":"review"' not in gateway.log()

@@ -169,6 +169,7 @@ def test_ready_with_policies(client: FlaskClient) -> None:
         "fault": "",
         "problems": [],
         "certificate": {},
+        "lostLogLines": 0,
     }
 
 

@@ -10,6 +10,7 @@ from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
 from webhook.admission import answer_review
+from webhook.server.logs import LOST
 from webhook.server.metrics import CONTENT_TYPE
 from webhook.server.reload import MAX_PROBLEMS
 from webhook.server.reviews import JSON, ReviewRoutes, refusal
@@ -73,6 +74,7 @@ def readiness(state: ServerState, certificate: ServingCertificate | None) -> dic
         "fault": state.fault,
         "problems": [str(problem) for problem in content.problems[:MAX_PROBLEMS]],
         "certificate": _certificate(certificate),
+        "lostLogLines": LOST.count,
     }
 
 

@@ -12,7 +12,6 @@ import logging
 import re
 import sys
 import traceback
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ import orjson
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping
 
     from webhook.admission import ReviewRecord
 
@@ -55,13 +54,31 @@ def _escaped(match: re.Match[str]) -> str:
     return json.dumps(match.group()).strip('"').replace("\x7f", "\\u007f")
 
 
+class LostLines:
+    """How many lines of this process found no room, and whom to tell of each."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.told: Callable[[], object] = lambda: None
+
+    def add(self) -> None:
+        """One more."""
+        self.count += 1
+        self.told()
+
+
+LOST = LostLines()
+
+
 class Lines(structlog.BytesLogger):
-    """Writes lines; one that finds no room (a full disk, a reader that is gone) is lost, and costs no review its answer."""
+    """Writes lines; one that finds no room (a full disk, a reader that is gone) is counted, and costs no review its answer."""
 
     def msg(self, message: bytes) -> None:
         """Write one line."""
-        with suppress(OSError):
+        try:
             super().msg(message)
+        except OSError:
+            LOST.add()
 
     log = debug = info = warn = warning = error = err = critical = exception = fatal = failure = msg
 

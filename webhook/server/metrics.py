@@ -124,6 +124,9 @@ class Metrics:
             "request_rejected_total", "Requests and connections without an answer.", "reason"
         )
         self.deadlines = counter("deadline_exceeded_total", "Reviews that ran out of time.", "webhook")
+        self.lost_lines = counter(
+            "log_lines_lost_total", "Log lines that could not be written: a full disk, or a reader that is gone."
+        )
         self.inflight = Gauge(
             "podgate_inflight_requests",
             "Reviews being read or answered.",

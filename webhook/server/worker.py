@@ -21,6 +21,7 @@ from gunicorn.http.errors import ParseException
 from gunicorn.workers.ggevent import GeventWorker
 
 from webhook.server.connections import Client, GivenUpError, WaitingRoom
+from webhook.server.logs import LOST
 from webhook.server.reload import Reloader, follow
 from webhook.server.reviews import MAX_BODY, refusal
 
@@ -71,6 +72,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         self._certificate = self.app.certificate
         self._metrics = self.app.metrics
         self._certificate.on_reload = lambda result: self._metrics.certificate_reloads.labels(result).inc()
+        LOST.told = self._metrics.lost_lines.inc
         self._room = WaitingRoom(self.worker_connections, self._metrics.count_rejected)
         servers = [self._listen(listener) for listener in self.sockets]
         for poll in (Reloader(self.app.state, self._metrics, _in_thread).poll, self._certificate.context):
