@@ -11,8 +11,8 @@ from enum import Enum
 from typing import Any, Literal, NamedTuple
 
 from webhook.documents import Path
-from webhook.kube.field_path import format_field, identify, value_at
-from webhook.kube.json_pointer import format_pointer
+from webhook.kube.field_path import format_field, format_identified, identify, value_at
+from webhook.kube.json_pointer import escape
 from webhook.kube.managed_fields import owns
 
 ENGINE = ""
@@ -173,19 +173,18 @@ class Draft:
         key = identify(self.object, path)
         if replace.when != "always" and self._owners.get(key, rule) != rule:
             return Written.CLAIMED
-        if present is None or not _equal(present, value):
-            if present is not None and not self._may_replace(
-                path, present, replace, api_default, cluster_default
-            ):
+        if present is not None:
+            if _equal(present, value):
+                self._own(key, rule)
+                return Written.SAME
+            if not self._may_replace(path, present, replace, api_default, cluster_default):
                 return Written.CHOSEN
-            self._put(self._writable(path[:-1], dict), path[-1], value)
-            if isinstance(present, (dict, list)):
-                self._ways = {}
-            self._note(key, path, rule, present, value)
-            self._put(self._owners, key, rule)
-            return Written.WRITTEN
-        self._put(self._owners, key, rule)
-        return Written.SAME
+        self._put(self._writable(path[:-1], dict), path[-1], value)
+        if isinstance(present, (dict, list)):
+            self._ways = {}
+        self._note(key, path, rule, present, value)
+        self._own(key, rule)
+        return Written.WRITTEN
 
     def append(self, path: Path, item: Any, rule: str, same: Callable[[Any], bool], identity: str) -> Written:
         """Wish that the list at `path` hold `item`.
@@ -203,9 +202,9 @@ class Draft:
         key = (*identify(self.object, path), f"[{identity}]")
         if self._owners.get(key, rule) != rule:
             return Written.CLAIMED
-        self._put(self._owners, key, rule)
+        self._own(key, rule)
         present = value_at(self.object, path)
-        if isinstance(present, list) and any(same(existing) for existing in present):
+        if isinstance(present, list) and any(map(same, present)):
             return Written.SAME
         target = self._writable(path, list)
         place = (*path, len(target))
@@ -215,10 +214,10 @@ class Draft:
 
     def claim(self, key: tuple[str | int, ...], rule: str) -> bool:
         """Take a field that is no single place of the object (one node label over all terms); False if another rule has it."""
-        owner = self._owners.get(key)
-        if owner is None:
-            self._put(self._owners, key, rule)
-        return owner in (None, rule)
+        owner = self._owners.get(key, rule)
+        if owner == rule:
+            self._own(key, rule)
+        return owner == rule
 
     def remove(self, path: Path, rule: str) -> None:
         """Take the field at `path` away; nothing happens where it is absent."""
@@ -238,8 +237,16 @@ class Draft:
             of: whose changes, by rule; all rules' by default, and `ENGINE` is none.
         """
         return tuple(
-            Change(t.rule, t.path, format_field(self.object, t.path), t.before, t.after, t.appended)
-            for t in self._touched.values()
+            # A field that is no item of a list is named as it is identified.
+            Change(
+                t.rule,
+                t.path,
+                format_field(self.object, t.path) if t.appended else format_identified(t.path, key),
+                t.before,
+                t.after,
+                t.appended,
+            )
+            for key, t in self._touched.items()
             if of(t.rule) and not _equal(t.before, t.after)
         )
 
@@ -247,7 +254,7 @@ class Draft:
         """The JSON Patch (RFC 6902) that makes the original into the object as it is now; empty where nothing changed."""
         found: list[dict[str, Any]] = []
         if self.object is not self.original:
-            _difference(self.original, self.object, (), found)
+            _difference(self.original, self.object, "", found)
         return found
 
     def _may_replace(
@@ -277,6 +284,10 @@ class Draft:
             raise TooManyFieldsError(f"policies would write more than {MOST_FIELDS} fields")
         self._put(self._touched, key, touched)
 
+    def _own(self, key: tuple[str | int, ...], rule: str) -> None:
+        if self._owners.get(key) != rule:
+            self._put(self._owners, key, rule)
+
     def _put(self, holder: Any, key: Any, value: Any) -> None:
         former = holder[key] if type(holder) is list else holder.get(key, _ABSENT)
         self._undo.append((holder, key, former))
@@ -297,7 +308,7 @@ class Draft:
         if known is not None and isinstance(known, kind):
             return known
         if not path:
-            self.object = node = self._own(self.object)
+            self.object = node = self._copy(self.object)
         else:
             segment = path[-1]
             parent = self._way(path[:-1], list if isinstance(segment, int) else dict)
@@ -309,7 +320,7 @@ class Draft:
         """What stands at `segment` of `parent`, made or copied."""
         child = parent.get(segment) if type(parent) is dict else value_at(parent, (segment,))
         if child is None:
-            child = self._own(kind())
+            child = self._copy(kind())
             if isinstance(segment, int) and segment == len(parent):
                 self._append(parent, child)
             else:
@@ -318,10 +329,10 @@ class Draft:
             place = format_field(self.object, path)
             raise DraftError(f"{place} is a {type(child).__name__}, not a {kind.__name__}")
         elif self._copies.get(id(child)) is not child:
-            child = parent[segment] = self._own(child)  # equal: nothing to take back
+            child = parent[segment] = self._copy(child)  # equal: nothing to take back
         return child
 
-    def _own(self, node: Any) -> Any:
+    def _copy(self, node: Any) -> Any:
         if self._copies.get(id(node)) is node:
             return node
         copy = node.copy()
@@ -340,32 +351,39 @@ def _equal(left: Any, right: Any) -> bool:
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
-def _difference(before: Any, after: Any, path: Path, found: list[dict[str, Any]]) -> None:
-    """Add the operations that make `before` into `after`; what a draft did not copy is the same object in both."""
+def _difference(before: Any, after: Any, place: str, found: list[dict[str, Any]]) -> None:
+    """Add the operations that make `before` into `after`; what a draft did not copy is the same object in both.
+
+    Args:
+        before: what was there.
+        after: what is there now.
+        place: where, as a JSON Pointer.
+        found: the operations so far.
+    """
     if type(before) is type(after) is dict or (isinstance(before, Mapping) and isinstance(after, Mapping)):
-        _map_difference(before, after, path, found)
+        _map_difference(before, after, place, found)
     elif isinstance(before, list) and isinstance(after, list) and len(before) <= len(after):
         for index, value in enumerate(before):
             if value is not after[index]:
-                _difference(value, after[index], (*path, index), found)
-        end = format_pointer((*path, "-"))
-        found.extend({"op": "add", "path": end, "value": value} for value in after[len(before) :])
+                _difference(value, after[index], f"{place}/{index}", found)
+        end = f"{place}/-"
+        found.extend([{"op": "add", "path": end, "value": value} for value in after[len(before) :]])
     elif not _equal(before, after):
-        found.append({"op": "replace", "path": format_pointer(path), "value": after})
+        found.append({"op": "replace", "path": place, "value": after})
 
 
 def _map_difference(
-    before: Mapping[str, Any], after: Mapping[str, Any], path: Path, found: list[dict[str, Any]]
+    before: Mapping[str, Any], after: Mapping[str, Any], place: str, found: list[dict[str, Any]]
 ) -> None:
     if not before.keys() <= after.keys():
         gone = [key for key in before if key not in after]
-        found.extend({"op": "remove", "path": format_pointer((*path, key))} for key in gone)
+        found.extend([{"op": "remove", "path": f"{place}/{escape(key)}"} for key in gone])
     for key, value in after.items():
         former = before.get(key)
         if former is value:
             continue
         if former is None:
             # `add` also over a null: `replace` of a null fails in the API server's library (evanphx/json-patch v4)
-            found.append({"op": "add", "path": format_pointer((*path, key)), "value": value})
+            found.append({"op": "add", "path": f"{place}/{escape(key)}", "value": value})
         else:
-            _difference(former, value, (*path, key), found)
+            _difference(former, value, f"{place}/{escape(key)}", found)

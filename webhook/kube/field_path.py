@@ -57,10 +57,15 @@ def identify(value: Any, path: Path) -> tuple[str | int, ...]:
 
 def format_field(value: Any, path: Path) -> str:
     """`path` as a message shows it: `spec.containers["trainer"].resources.limits["nvidia.com/gpu"]`."""
+    return format_identified(path, identify(value, path))
+
+
+def format_identified(path: Path, identity: tuple[str | int, ...]) -> str:
+    """`format_field` of a path that was identified already."""
     text = ""
-    for segment, identity in zip(path, identify(value, path), strict=True):
+    for segment, name in zip(path, identity, strict=True):
         if isinstance(segment, int):
-            text += f"[{identity}]" if isinstance(identity, int) else f'["{identity[1:-1]}"]'
+            text += f"[{name}]" if isinstance(name, int) else f'["{name[1:-1]}"]'
         elif segment.isidentifier() and segment.isascii():
             text += f".{segment}" if text else segment
         else:
