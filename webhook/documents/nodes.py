@@ -118,7 +118,7 @@ class Chunk:
         return match[0].replace("\t", " ") + self.text[match.end() :]
 
     def position(self, line: int, column: int) -> tuple[int, int]:
-        """Line and column in the stream, from 1, of those in this text, from 0."""
+        """`line` and `column` of this text, counted from 0, as those of the stream, counted from 1."""
         return self.line + line + 1, column + 1
 
     def position_at(self, index: int) -> tuple[int, int]:
@@ -153,7 +153,13 @@ def merge_sources(node: yaml.Node) -> list[yaml.MappingNode] | None:
 
 
 def place_of(chunk: Chunk, path: tuple[str | int, ...], *, key: bool) -> tuple[int, int]:
-    """Line and column, from 1, of the value at a path, or of its nearest ancestor that is there."""
+    """Line and column, from 1, of the value at a path, or of its nearest ancestor that is there.
+
+    Args:
+        chunk: the document's text; it is parsed once and kept.
+        path: map keys and list indices, from the root.
+        key: give the place of the last step's key, not of its value.
+    """
     node = chunk.root
     if node is None:
         return chunk.position(0, 0)

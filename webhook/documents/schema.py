@@ -145,7 +145,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def did_you_mean(word: str, candidates: list[str]) -> str:
-    """A hint for a misspelt word: the nearest candidate, else all of them."""
+    """A hint for a misspelt `word`: the nearest of the `candidates`, else all of them; "" where there are none."""
     near = get_close_matches(word, candidates, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]}?"

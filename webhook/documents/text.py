@@ -72,7 +72,7 @@ def count_lines(text: str) -> int:
 
 
 def place(text: str, index: int) -> tuple[int, int]:
-    """Line and column, both from 0, of a character."""
+    """Line and column, both from 0, of the character of `text` at `index`."""
     line_start = max(text.rfind("\n", 0, index), text.rfind("\r", 0, index)) + 1
     return count_lines(text[:line_start]), index - line_start
 

@@ -35,7 +35,7 @@ _NUMBER_OPERATORS = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "_+
 
 
 def error_at(text: str, offset: int, message: str, hint: str = "") -> ExpressionError:
-    """An error that names the line and the column of an offset in characters."""
+    """An error with `message` and `hint`, and line and column, both from 1, of an `offset` in the characters of `text`."""
     before = text[:offset]
     return ExpressionError(message, before.count("\n") + 1, offset - before.rfind("\n"), hint)
 

@@ -234,7 +234,7 @@ class Facts:
         return self._get("VolumeAttributesClass", name, lambda o: str(o.get("driverName") or ""))
 
     def claim_class(self, namespace: str, name: str) -> str | Unknown | None:
-        """The storage class of an existing claim, "" if it has none."""
+        """The storage class of the existing claim `name` in `namespace`, "" if it has none; None where there is no such claim."""
         return self._get(
             "PersistentVolumeClaim",
             f"{namespace}/{name}",
@@ -247,7 +247,12 @@ class Facts:
         return found if isinstance(found, Unknown) else tuple(node for node in found if node is not None)
 
     def device_classes(self, namespace: str, claim: Mapping[str, Any]) -> tuple[str, ...] | Unknown:
-        """The device classes that one entry of a pod's `resourceClaims` asks for."""
+        """The device classes that one entry of a pod's `resourceClaims` asks for.
+
+        Args:
+            namespace: the pod's, where its claims and their templates are.
+            claim: the entry; it names a ResourceClaim or a ResourceClaimTemplate.
+        """
         template, name = claim.get("resourceClaimTemplateName"), claim.get("resourceClaimName")
         kind = "ResourceClaimTemplate" if template else "ResourceClaim"
         found = self._get(kind, f"{namespace}/{template or name}", _device_classes)
@@ -258,7 +263,7 @@ class Facts:
         )
 
     def accessor_refusal(self, storage_class: str, namespace: str) -> str:
-        """Which KubeSphere storage class accessor is known to refuse the class in the namespace; "" if none is."""
+        """Which KubeSphere accessor is known to refuse `storage_class` in `namespace`, by its name; "" if none is."""
         found = self.namespace(namespace)
         known = None if isinstance(found, Unknown) else (found.labels, found.workspace)
         for name, accessor in self.tables.get("Accessor", {}).items():

@@ -58,6 +58,10 @@ def asked_devices(pod: Mapping[str, Any], catalogue: Catalogue) -> AskedDevices:
 
     Devices are counted as the scheduler counts (init containers, sidecars); a quantity of zero asks for
     nothing. Memory or cores without a device count as the catalogue says. Ephemeral containers ask for nothing.
+
+    Args:
+        pod: as the API server stores it; quantities that cannot be read count as none.
+        catalogue: which names are devices, and of whom.
     """
     every = [each for each in containers(pod) if each.role != "ephemeral"]
     holdings = [holding for each in every if (holding := _holding(each, catalogue))]

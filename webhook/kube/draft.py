@@ -167,7 +167,8 @@ class Draft:
                 (kubernetes/apiserver:pkg/endpoints/handlers/create.go).
 
         Raises:
-            DraftError: a parent is neither a map nor absent.
+            DraftError: a parent is neither a map nor absent, or the rules would write more than `MOST_FIELDS` fields
+                (`TooManyFieldsError`).
         """
         present = value_at(self.object, path)
         key = identify(self.object, path)
@@ -197,7 +198,8 @@ class Draft:
             identity: what names the item among its fellows, as text.
 
         Raises:
-            DraftError: there is something at `path` that is no list.
+            DraftError: there is something at `path` that is no list, or the rules would write more than `MOST_FIELDS` fields
+                (`TooManyFieldsError`).
         """
         key = (*identify(self.object, path), f"[{identity}]")
         if self._owners.get(key, rule) != rule:
@@ -213,14 +215,23 @@ class Draft:
         return Written.WRITTEN
 
     def claim(self, key: tuple[str | int, ...], rule: str) -> bool:
-        """Take a field that is no single place of the object (one node label over all terms); False if another rule has it."""
+        """Take a field that is no single place of the object (one node label over all terms); False if another rule has it.
+
+        Args:
+            key: what names the field, as `identify` does; it need not be a path.
+            rule: who takes it; a rule that has it already is not refused.
+        """
         owner = self._owners.get(key, rule)
         if owner == rule:
             self._own(key, rule)
         return owner == rule
 
     def remove(self, path: Path, rule: str) -> None:
-        """Take the field at `path` away; nothing happens where it is absent."""
+        """Take the field at `path` away in the name of `rule`; nothing happens where it is absent.
+
+        Raises:
+            DraftError: it is an item of a list, or the rules would write more than `MOST_FIELDS` fields (`TooManyFieldsError`).
+        """
         present = value_at(self.object, path)
         if present is not None:
             key = identify(self.object, path)

@@ -10,7 +10,7 @@ _IDENTITY_KEYS = ("mountPath", "name", "key")
 
 
 def value_at(value: Any, path: Path) -> Any:
-    """The value at `path`, or None where it, or a part on the way to it, is absent, null or of another type."""
+    """The part of `value` at `path`, or None where it, or a part on the way to it, is absent, null or of another type."""
     for segment in path:
         if type(value) is dict:  # keys are texts: an index finds nothing
             value = value.get(segment)
@@ -28,13 +28,13 @@ def value_at(value: Any, path: Path) -> Any:
 
 
 def mapping_at(value: Any, path: Path) -> Mapping[str, Any]:
-    """The map at `path`; an empty one where there is none."""
+    """The map at `path` in `value`; an empty one where there is none."""
     found = value_at(value, path)
     return found if type(found) is dict or isinstance(found, Mapping) else {}
 
 
 def list_at(value: Any, path: Path) -> list[Any]:
-    """The list at `path`; an empty one where there is none."""
+    """The list at `path` in `value`; an empty one where there is none."""
     found = value_at(value, path)
     return found if isinstance(found, list) else []
 
@@ -43,6 +43,10 @@ def identify(value: Any, path: Path) -> tuple[str | int, ...]:
     """`path` with list indices replaced by the mountPath (else name, key) of the item, where it has one.
 
     Two paths name one field exactly if they are identified alike, however the lists are ordered.
+
+    Args:
+        value: what the path leads through; an index that it does not have stays one.
+        path: from the root of `value`.
     """
     identity: list[str | int] | None = None
     done = 0
@@ -56,12 +60,12 @@ def identify(value: Any, path: Path) -> tuple[str | int, ...]:
 
 
 def format_field(value: Any, path: Path) -> str:
-    """`path` as a message shows it: `spec.containers["trainer"].resources.limits["nvidia.com/gpu"]`."""
+    """`path` in `value` as a message shows it: `spec.containers["trainer"].resources.limits["nvidia.com/gpu"]`."""
     return format_identified(path, identify(value, path))
 
 
 def format_identified(path: Path, identity: tuple[str | int, ...]) -> str:
-    """`format_field` of a path that was identified already."""
+    """As `format_field`, for a `path` whose `identity` (of `identify`) is known already."""
     text = ""
     for segment, name in zip(path, identity, strict=True):
         if isinstance(segment, int):

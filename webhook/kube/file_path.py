@@ -30,7 +30,7 @@ _known_parts = lru_cache(2048)(_parts)
 
 
 def is_at_or_below(path: str, directory: str) -> bool:
-    """Whether `path` names the directory or something in it: `/data/a` is below `/data`, `/database` is not."""
+    """Whether `path` names `directory` or something in it: `/data/a` is below `/data`, `/database` is not."""
     above = path_parts(directory)
     return path_parts(path)[: len(above)] == above
 

@@ -46,6 +46,10 @@ def is_client_written(managed_fields: object, annotation_key: str) -> bool:
 
     Annotations are written key by key: an empty `f:annotations` is a client that applied `annotations: {}`, and tells
     nothing of the keys that came later.
+
+    Args:
+        managed_fields: `metadata.managedFields`, as it is.
+        annotation_key: the whole key, with its prefix.
     """
     entries = managed_fields if isinstance(managed_fields, list) else []
     return any(f"f:{annotation_key}" in mapping_at(entry, _ANNOTATIONS) for entry in entries)

@@ -170,7 +170,7 @@ def placement_of(pod: Mapping[str, Any]) -> Placement:
 
 
 def could_be(placement: Placement, labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels, and others that are not known, could suit a pod's selector and affinity."""
+    """Whether a node with these `labels`, and others that are not known, could suit the `placement` of a pod."""
     return any(
         all(
             requirement.admits(labels[requirement.key])
@@ -182,7 +182,7 @@ def could_be(placement: Placement, labels: Mapping[str, str]) -> bool:
 
 
 def suits(placement: Placement, labels: Mapping[str, str]) -> bool:
-    """Whether a node with exactly these labels suits a pod's selector and affinity."""
+    """Whether a node with exactly these `labels` suits the `placement` of a pod."""
     return any(
         all(requirement.admits(labels.get(requirement.key)) for requirement in alternative)
         for alternative in placement.alternatives()
@@ -219,7 +219,12 @@ def _all_admit(alternative: tuple[Requirement, ...], key: str, value: str) -> bo
 def contradiction(
     placement: Placement, wanted: Iterable[Requirement]
 ) -> tuple[Requirement, Requirement] | None:
-    """A pair (of the pod, wanted) that no node can meet, where every alternative of the pod has one; else None."""
+    """A pair (of the pod, wanted) that no node can meet, where every alternative of the pod has one; else None.
+
+    Args:
+        placement: the pod's own selector and required affinity.
+        wanted: what is to hold besides.
+    """
     wanted = tuple(wanted)
     found: tuple[Requirement, Requirement] | None = None
     for alternative in placement.alternatives():
@@ -244,7 +249,7 @@ def normalise_toleration(toleration: Any) -> tuple[Any, ...]:
 
 
 def tolerates(toleration: Any, taint: Mapping[str, Any]) -> bool:
-    """Whether a toleration answers a taint (kubernetes/api:core/v1/toleration.go, ToleratesTaint)."""
+    """Whether `toleration` answers `taint` (kubernetes/api:core/v1/toleration.go, ToleratesTaint); wrong types answer none."""
     key, operator, value, effect, _ = normalise_toleration(toleration) or ("", "", None, "-", None)
     if effect and effect != taint.get("effect"):
         return False

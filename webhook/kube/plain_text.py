@@ -15,6 +15,6 @@ included) and lone surrogates, which show a text as another one (Unicode TR36)."
 
 
 def plain(value: object, most: int = LONGEST_ARGUMENT) -> str:
-    r"""A value as one printable line of at most `most` characters; what is unsafe is shown as `\\uXXXX`."""
+    r"""`value` as one printable line of at most `most` characters; what is unsafe is shown as `\uXXXX`."""
     text = _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", str(value)[: most + 1])
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -57,7 +57,12 @@ class Workload:
 
 
 def inspect_workload(pod: Mapping[str, Any], catalogue: Catalogue) -> Workload:
-    """What a pod is, by its labels, owner, environment and the devices it asks for."""
+    """What a pod is, by its labels, owner, environment and the devices it asks for.
+
+    Args:
+        pod: as the API server stores it; wrong types count as absent.
+        catalogue: which resource names are accelerators.
+    """
     devices = asked_devices(pod, catalogue)
     traits = _read_traits(pod, devices)
     workload_class, class_evidence = _classify(traits)

@@ -171,7 +171,7 @@ def _texts(kind: Kind) -> Iterator[str]:
 
 
 def template_problems(error: ValidationError, value: object) -> Iterator[TemplateProblem]:
-    """The faults that validation found in a document."""
+    """The faults that validation found (`error`) in a document (`value`), each with its place."""
     found = problems_of(error, Document("", 0, value), (), KindsDocument)
     for details, problem in zip(error.errors(include_url=False), found, strict=True):
         hint = f" ({problem.hint})" if problem.hint else ""

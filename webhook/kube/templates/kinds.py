@@ -76,7 +76,7 @@ class TemplateKinds:
         return tuple(self._kinds.values())
 
     def kind_of(self, group: str, kind: str) -> TemplateKind | None:
-        """What is known of a kind, None where nothing is; the core group is ``""``."""
+        """What is known of `kind` in the API group `group` ("" for the core), None where nothing is."""
         return self._kinds.get((group, kind))
 
 

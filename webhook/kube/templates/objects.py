@@ -40,7 +40,12 @@ class Template(NamedTuple):
 
 
 def templates_of(kind: TemplateKind, obj: Mapping[str, Any]) -> tuple[Template, ...]:
-    """The pod templates of an object, in the order of the kind's places; see `MAX_TEMPLATES` and `MAX_CONTAINERS`."""
+    """The pod templates of an object, in the order of the kind's places; see `MAX_TEMPLATES` and `MAX_CONTAINERS`.
+
+    Args:
+        kind: what is known of the object's kind.
+        obj: the whole object; what is no template where one belongs is left out.
+    """
     found = (template for place in kind.places for template in _templates_at(place, obj))
     return tuple(_first_containers(islice(found, MAX_TEMPLATES), obj))
 
@@ -59,6 +64,10 @@ def claim_templates_of(kind: TemplateKind, obj: Mapping[str, Any]) -> tuple[Path
     """Where an object holds templates of persistent volume claims beside its pods; at most `MAX_TEMPLATES`.
 
     The claims of ephemeral volumes stand in the pod itself.
+
+    Args:
+        kind: what is known of the object's kind.
+        obj: the whole object.
     """
     found = (path for claim in kind.claims for path, value in claim.walk(obj) if isinstance(value, dict))
     return tuple(islice(found, MAX_TEMPLATES))
@@ -68,6 +77,10 @@ def to_object_path(template: Template, pod_path: Path) -> Path:
     """Where a field of the virtual pod stands in the object; ``()`` where it stands nowhere.
 
     What the controller adds to a list of the template has a path behind the list's end.
+
+    Args:
+        template: of the object, as `templates_of` found it.
+        pod_path: from the root of the pod that `virtual_pod` makes of it.
     """
     for start, target in template.appended:
         if pod_path[: len(start)] == start:
@@ -116,7 +129,12 @@ def _appended(place: Place, spec: Mapping[str, Any], spec_path: Path) -> tuple[t
 def further_containers(
     place: Place, spec: Mapping[str, Any]
 ) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
-    """The containers outside the list of containers: path from the pod spec, name where they have none, value."""
+    """The containers outside the list of containers: path from the pod spec, name where they have none, value.
+
+    Args:
+        place: what the kind says of its templates; most know of no such containers.
+        spec: the template's pod spec.
+    """
     for path, name in place.containers:
         value = value_at(spec, path)
         if isinstance(value, dict):

@@ -75,7 +75,7 @@ class Place:
 
 
 def compile_place(kind: Kind, pods: Pods) -> Place:
-    """What a kind says of the templates at one of its paths."""
+    """What `kind` says of the templates at one of its paths, `pods`: what holds for all of them and what for these alone."""
     every: tuple[Added, ...] = (kind, pods, *kind.also, *pods.also)
     owner = pods.owner or kind.owner
     return Place(

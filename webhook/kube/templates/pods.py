@@ -17,6 +17,11 @@ def virtual_pod(kind: TemplateKind, obj: Mapping[str, Any], template: Template) 
 
     It shares what is unchanged with the object: neither may be written to. Its containers have the indices that they
     have in the template, so that `to_object_path` leads from a field of the pod to one of the object.
+
+    Args:
+        kind: what is known of the object's kind.
+        obj: the whole object, whose names and labels the controller copies.
+        template: which of its templates.
     """
     scope = _Scope(obj, template)
     additions = [each for each in template.place.additions if scope.holds(each.when)]

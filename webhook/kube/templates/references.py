@@ -129,7 +129,13 @@ def _without_wildcard(text: str) -> Reference:
 
 
 def walk(value: Any, steps: tuple[str | Wildcard, ...], path: Path) -> Iterator[tuple[Path, Any]]:
-    """Every value but null that the steps lead to, with its path."""
+    """Every value but null that the steps lead to, with its path.
+
+    Args:
+        value: where the steps begin.
+        steps: map keys, and wildcards for every key of a map or every item of a list.
+        path: of `value` itself, from the root of the object.
+    """
     for at, step in enumerate(steps):
         if isinstance(step, Wildcard):
             for key, child in _children(value, step):
@@ -148,7 +154,13 @@ def _children(value: Any, wildcard: Wildcard) -> Iterable[tuple[str | int, Any]]
 
 
 def is_met(condition: Condition, obj: Any, entry: Any) -> bool:
-    """Whether a condition is met by an object and the entry of one of its templates."""
+    """Whether a condition is met by an object and the entry of one of its templates.
+
+    Args:
+        condition: which field must, or must not, have which value.
+        obj: what it is about, unless it is about the entry.
+        entry: the item of a list that holds the template; the object itself where there is no list.
+    """
     reference = condition.reference
     root = entry if reference.from_entry else obj
     value = None if reference.head else value_at(root, reference.tail)
@@ -162,7 +174,13 @@ def is_met(condition: Condition, obj: Any, entry: Any) -> bool:
 
 
 def product(factors: tuple[Factor, ...], obj: Any, entry: Any) -> int:
-    """What the factors make of 1, from left to right; at most `MAX_REPLICAS`. A number that is absent counts as 1."""
+    """What the factors make of 1, from left to right; at most `MAX_REPLICAS`. A number that is absent counts as 1.
+
+    Args:
+        factors: numbers, and fields that hold some.
+        obj: where fields of the object are looked up.
+        entry: where fields of the template's own entry are.
+    """
     total = 1
     for factor in factors:
         if factor.reference is None:
