@@ -15,6 +15,7 @@ import yaml
 from tests.e2e.client import ApiError, Client, Json, path_of, path_to
 from tests.e2e.nodes import NODES
 from tests.e2e.waiting import wait_for
+from tests.e2e.workloads import pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -144,7 +145,8 @@ class Cluster:
         """Everything that a test finds in the cluster, as it should be."""
         self._restore_nodes()
         for kind in CLASS_KINDS:
-            self._restore(kind, [each for each in prerequisites() if each["kind"] == kind])
+            if self._restore(kind, [each for each in prerequisites() if each["kind"] == kind]):
+                self._wait_for_classes()
         self._restore_rights()
 
     def reset(self) -> None:
@@ -171,17 +173,23 @@ class Cluster:
             )
             self.admin.patch(path_to(node, "status"), {"status": node["status"]})
 
-    def _restore(self, kind: str, wanted: Sequence[Json]) -> None:
-        """Exactly these objects of a kind; those of the system stay."""
+    def _restore(self, kind: str, wanted: Sequence[Json]) -> bool:
+        """Exactly these objects of a kind; those of the system stay. Whether anything had to be done."""
         stored = {each["metadata"]["name"]: each for each in self.admin.items(kind)}
         names = {each["metadata"]["name"] for each in wanted}
-        for name in stored.keys() - names:
-            if not name.startswith("system-"):
-                self.admin.delete(path_of(kind, name=name))
-        for thing in wanted:
-            current = stored.get(thing["metadata"]["name"])
-            if current is None or not _holds(current, thing):
-                self.admin.replace(thing)
+        foreign = [name for name in stored.keys() - names if not name.startswith("system-")]
+        lost = [each for each in wanted if not _holds(stored.get(each["metadata"]["name"]), each)]
+        for name in foreign:
+            self.admin.delete(path_of(kind, name=name))
+        for thing in lost:
+            self.admin.replace(thing)
+        return bool(foreign or lost)
+
+    def _wait_for_classes(self) -> None:
+        """Until the API server's own plugins have heard of the priority classes, and of no other default."""
+        for thing in (each for each in prerequisites() if each["kind"] == "PriorityClass"):
+            self._wait_for_priority(thing["metadata"]["name"], thing["value"])
+        self._wait_for_priority("", 0)
 
     def _restore_rights(self) -> None:
         self.admin.apply(
@@ -193,6 +201,35 @@ class Cluster:
                 "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": ALICE}],
             }
         )
+
+    def add_priority_class(self, name: str, value: int, **more: Any) -> None:
+        """A priority class, once pods can have it; `globalDefault=True` and the like are `more`."""
+        head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        self.admin.replace(head | {"value": value} | more)
+        self._wait_for_priority(name, value)
+        if more.get("globalDefault"):
+            self._wait_for_priority("", value)
+
+    def remove_priority_class(self, name: str) -> None:
+        """Delete a priority class, and wait until pods can no more have it."""
+        self.admin.delete(path_of("PriorityClass", name=name))
+        self._wait_for_priority(name, None)
+
+    def _wait_for_priority(self, name: str, value: int | None) -> None:
+        wait_for(
+            lambda: self._priority_of_class(name) == (value,),
+            f"pods with the class {name!r} have the priority {value}",
+        )
+
+    def _priority_of_class(self, name: str) -> tuple[int | None]:
+        """The priority that a pod with this class would get, None where it is refused."""
+        probe = pod("probe", "default", priorityClassName=name)
+        try:
+            return (self.admin.create(probe, dryRun="All")["spec"]["priority"],)
+        except ApiError as error:
+            if "no PriorityClass" not in error.message:
+                raise
+            return (None,)
 
     @contextmanager
     def cordoned(self, *names: str) -> Iterator[None]:
@@ -219,16 +256,16 @@ class Cluster:
 
     def _has_no_pods(self, namespace: str) -> bool:
         pods = self.admin.items("Pod", namespace)
-        for pod in pods:
-            self.end_pod(pod)
+        for each in pods:
+            self.end_pod(each)
         return not pods
 
-    def end_pod(self, pod: Mapping[str, Any]) -> None:
+    def end_pod(self, ended: Mapping[str, Any]) -> None:
         """Delete at once, also what a finalizer holds: nobody else reports that a pod has ended."""
         with suppress(ApiError):
-            if pod["metadata"].get("finalizers"):
-                self.admin.patch(path_to(pod), {"metadata": {"finalizers": None}})
-            self.admin.delete(path_to(pod), gracePeriodSeconds=0)
+            if ended["metadata"].get("finalizers"):
+                self.admin.patch(path_to(ended), {"metadata": {"finalizers": None}})
+            self.admin.delete(path_to(ended), gracePeriodSeconds=0)
 
     def events(self, namespace: str, reason: str) -> list[str]:
         """The messages of the events with this reason."""

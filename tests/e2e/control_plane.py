@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import certs
-from tests.e2e.client import HOST, ApiError
+from tests.e2e.client import HOST, ApiError, path_of
 from tests.e2e.cluster import ADMIN, USERS, Cluster
 from tests.e2e.waiting import wait_for
 from tests.server.running import free_port
@@ -81,10 +81,17 @@ class ControlPlane:
         for name in (CONTROLLERS, SCHEDULER):
             if self.programs.has(name):
                 self._start(name, *self._client_options(name))
+        self._wait_for_service_account()
         self.cluster.furnish()
-        if self.programs.has(CONTROLLERS):
-            default = "/api/v1/namespaces/default/serviceaccounts/default"
-            wait_for(lambda: self.cluster.admin.exists(default), "the controllers work", START_SECONDS)
+
+    def _wait_for_service_account(self) -> None:
+        """Without it nobody can make a pod in the namespace `default`."""
+        admin = self.cluster.admin
+        if not self.programs.has(CONTROLLERS):
+            head = {"apiVersion": "v1", "kind": "ServiceAccount"}
+            admin.create(head | {"metadata": {"name": "default", "namespace": "default"}})
+        path = path_of("ServiceAccount", "default", "default")
+        wait_for(lambda: admin.exists(path), "the default ServiceAccount", START_SECONDS)
 
     def stop(self) -> None:
         """Stop everything, callers before those who are called; also after a start that failed in the middle."""

@@ -79,16 +79,9 @@ def test_kubectl_is_of_the_same_version_and_asks_as_the_user(cluster: Cluster, n
 
 
 def test_what_a_test_changes_in_the_whole_cluster_is_taken_back(cluster: Cluster) -> None:
-    cluster.admin.delete(path_of("PriorityClass", name="ai-train-high"))
+    cluster.remove_priority_class("ai-train-high")
     cluster.admin.patch(path_of("Node", name="cpu-1"), {"spec": {"unschedulable": True}})
-    cluster.admin.create(
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": "mine"},
-            "value": 7,
-        }
-    )
+    cluster.add_priority_class("mine", 7, globalDefault=True)
     cluster.reset()
     classes = {each["metadata"]["name"]: each["value"] for each in cluster.admin.items("PriorityClass")}
     assert {name: value for name, value in classes.items() if not name.startswith("system-")} == {

@@ -230,13 +230,7 @@ def test_a_notebook_preempts_nobody(
     cluster: Cluster, namespace: str, serve: Callable[[str], Podgate]
 ) -> None:
     serve("h100-ib")
-    low = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": "batch"},
-        "value": 1,
-    }
-    cluster.admin.create(low)
+    cluster.add_priority_class("batch", 1)
     for number in range(2):
         cluster.admin.create(pod(f"batch-{number}", namespace, gpus=8, priorityClassName="batch"))
     running = bound_pods(cluster, namespace, 2)

@@ -78,15 +78,13 @@ def inference(name: str, namespace: str, gpus: int = 2, replicas: int = 1) -> Js
 
 
 def training_job(name: str, namespace: str, gpus: int = 8, nodes: int = 2) -> Json:
-    """A training run over several nodes as an indexed Job, started by torchrun."""
-    command = [
-        "torchrun",
-        f"--nnodes={nodes}",
-        "--nproc-per-node=8",
-        f"--rdzv-endpoint={name}-0.{name}:29500",
-        "train.py",
+    """A training run over several nodes as an indexed Job; torchrun takes its options from the variables PET_*."""
+    env = [
+        {"name": "PET_NNODES", "value": str(nodes)},
+        {"name": "PET_NPROC_PER_NODE", "value": str(gpus)},
+        {"name": "PET_RDZV_ENDPOINT", "value": f"{name}-0.{name}:29500"},
     ]
-    trainer = container("trainer", gpus, command=command)
+    trainer = container("trainer", gpus, command=["torchrun", "train.py"], env=env)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
