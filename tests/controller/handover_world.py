@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import greenlet
+import greenlet  # type: ignore[import-untyped]  # gevent brings it
 
 from certs.rotate import API_SERVER_LAG, SECRET_SYNC, is_issued_by, split_bundle
 from tests.controller.cluster_in_memory import Cluster, FakeApi
@@ -27,10 +27,19 @@ bundle_of = cache(split_bundle)
 
 @dataclass
 class Replica:
-    """What it serves, and whether a look at it gets an answer; the API server reaches it all the same."""
+    """What it serves, and how.
+
+    Attributes:
+        certificate: That it serves.
+        answers: Whether a look at it gets an answer; the API server reaches it all the same.
+        stuck: Its kubelet brings nothing any more.
+        started: Whether it is an endpoint yet.
+    """
 
     certificate: bytes
     answers: bool = True
+    stuck: bool = False
+    started: bool = True
 
 
 @dataclass
@@ -83,7 +92,11 @@ class Stepped:
 
     def _look(self) -> tuple[bytes | None, ...]:
         greenlet.getcurrent().parent.switch()
-        return tuple(each.certificate if each.answers else None for each in self._world.replicas)
+        return tuple(
+            each.certificate if each.answers or each.stuck else None
+            for each in self._world.replicas
+            if each.started
+        )
 
 
 @cache
@@ -128,21 +141,33 @@ class World:
         self.now += timedelta(seconds=seconds)
         possible = self.pairs.possible(self.now)
         for replica in self.replicas:
-            if replica.certificate not in possible:
+            if replica.certificate not in possible and not replica.stuck:
                 replica.certificate = possible[0]
 
     def sync(self, number: int) -> None:
         """A kubelet brings the newest pair."""
-        self.replicas[number % len(self.replicas)].certificate = self._certificate()
+        replica = self.replicas[number % len(self.replicas)]
+        if not replica.stuck:
+            replica.certificate = self._certificate()
+
+    def stick(self, number: int) -> None:
+        """A kubelet is stuck, or goes on."""
+        replica = self.replicas[number % len(self.replicas)]
+        replica.stuck = not replica.stuck
+
+    def appear(self) -> None:
+        """What was started becomes an endpoint."""
+        for replica in self.replicas:
+            replica.started = True
 
     def silence(self, number: int) -> None:
         replica = self.replicas[number % len(self.replicas)]
         replica.answers = not replica.answers
 
     def start_replica(self) -> None:
-        """A new one mounts what is stored."""
+        """A new one mounts what is stored, and becomes an endpoint later."""
         if len(self.replicas) < 6:
-            self.replicas.append(Replica(self._certificate()))
+            self.replicas.append(Replica(self._certificate(), started=False))
 
     def stop_replica(self) -> None:
         if len(self.replicas) > 1:
@@ -156,10 +181,7 @@ class World:
 
     def check(self) -> None:
         """No call can fail: whatever caBundle an API server uses holds the CA of whatever a replica serves."""
-        served = {
-            *(replica.certificate for replica in self.replicas),
-            *([self._certificate()] if self.replicas else []),
-        }
+        served = {self._certificate(), *(each.certificate for each in self.replicas if each.started)}
         for path, versions in self.bundles.items():
             for held in versions.possible(self.now):
                 for bundle in held:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,8 +18,10 @@ moves = st.lists(
         st.tuples(st.just("tick"), st.sampled_from([1, 10, 60, 120, 700])),
         st.tuples(st.just("sync"), number),
         st.tuples(st.just("silence"), number),
-        st.tuples(st.just("start")),
-        st.tuples(st.just("stop")),
+        st.tuples(st.just("stick"), number),
+        st.tuples(st.just("start_replica")),
+        st.tuples(st.just("appear")),
+        st.tuples(st.just("stop_replica")),
         st.tuples(st.just("ask")),
     ),
     max_size=60,
@@ -31,6 +34,13 @@ def signer(world: World) -> bytes:
     return authority.signer.certificate
 
 
+def free(world: World) -> None:
+    """No kubelet stays stuck."""
+    for replica in world.replicas:
+        replica.stuck = False
+    world.tick(200)
+
+
 def do(world: World, controllers: list[Stepped], move: tuple[object, ...]) -> None:
     match move:
         case ("run", int(which), int(calls)):
@@ -39,18 +49,8 @@ def do(world: World, controllers: list[Stepped], move: tuple[object, ...]) -> No
                 world.check()
         case ("kill", int(which)):
             controllers[which].kill()
-        case ("tick", int(seconds)):
-            world.tick(seconds)
-        case ("sync", int(which)):
-            world.sync(which)
-        case ("silence", int(which)):
-            world.silence(which)
-        case ("start",):
-            world.start_replica()
-        case ("stop",):
-            world.stop_replica()
-        case ("ask",):
-            world.ask()
+        case (str(name), *numbers):
+            getattr(world, name)(*numbers)
         case _:
             raise AssertionError(move)
 
@@ -68,9 +68,55 @@ def test_no_call_can_fail_and_it_comes_to_an_end(todo: list[tuple[object, ...]])
         world.check()
     for controller in controllers:
         controller.kill()
+    free(world)
     world.settle(world.check)
     assert world.trusted == 1
     assert signer(world) != before
+
+
+@pytest.mark.parametrize("stalled_after", range(1, 8))
+def test_one_that_stalls_between_two_calls_and_goes_on_when_the_other_is_further(stalled_after: int) -> None:
+    for ahead in range(12):
+        world = World()
+        stalled, other = Stepped(world), Stepped(world)
+        for _ in range(stalled_after):
+            stalled.advance()
+        world.ask()
+        for _ in range(ahead):
+            other.finish(world.check)
+            world.tick(50)
+        stalled.finish(world.check)
+        world.settle(world.check)
+        assert world.trusted == 1, ahead
+
+
+def test_a_stuck_kubelet_keeps_the_old_ca_trusted() -> None:
+    world = World()
+    world.ask()
+    world.stick(0)
+    world.settle(world.check)
+    assert world.trusted == 2
+    free(world)
+    world.settle(world.check)
+    assert world.trusted == 1
+
+
+def test_a_replica_that_starts_in_the_middle_is_waited_for() -> None:
+    """It mounted the old pair, and nobody sees it until its kubelet has brought the new one."""
+    world = World()
+    world.ask()
+    controller = Stepped(world)
+    world.start_replica()
+    while len(world.pairs.all) == 1:
+        controller.finish(world.check)
+        world.tick(5)
+    for number in range(3):
+        world.sync(number)
+    for _ in range(20):
+        controller.finish(world.check)
+        world.tick(5)
+    world.appear()
+    world.check()
 
 
 def test_killed_after_each_call_of_a_whole_hand_over() -> None:

@@ -16,6 +16,7 @@ import click
 
 from certs import service_names
 from certs.rotate import API_SERVER_LAG, SECRET_SYNC, Waits
+from webhook.cli.connection import connect, context_option, kubeconfig_option, namespace_option, said
 from webhook.cli.folders import fingerprint, read_folders
 from webhook.cli.inputs import SUFFIXES
 from webhook.cli.site import accelerators_option, kinds_option, read_site
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from webhook.policy import Loaded
 
 SERVICE = "podgate"
-NAMESPACE = "podgate-system"
 #: The Certificate of deploy/kustomize/overlays/cert-manager.
 CERTIFICATE = "podgate"
 
@@ -79,9 +79,7 @@ class _Source(NamedTuple):
 @click.option("--policies", multiple=True, type=_FILE, metavar="DIR", help="Policies; repeatable.")
 @kinds_option
 @accelerators_option
-@click.option(
-    "--namespace", default=NAMESPACE, show_default=True, metavar="NS", help="podgate's own namespace."
-)
+@namespace_option
 @click.option("--service", default=SERVICE, show_default=True, metavar="NAME", help="The webhook's Service.")
 @click.option("--url", default="", metavar="URL", help="Where the webhook is, if it is not behind a Service.")
 @click.option(
@@ -92,7 +90,7 @@ class _Source(NamedTuple):
     help="Never called for this namespace, either; repeatable.",
 )
 @click.option(
-    "--enforce-failure-policy",
+    "--enforce",
     is_flag=True,
     help="Let an outage block what policies with failurePolicy: Fail concern, once a review succeeds.",
 )
@@ -136,8 +134,8 @@ class _Source(NamedTuple):
     metavar="HOST:PORT",
     help="For /healthz and /metrics.",
 )
-@click.option("--kubeconfig", type=_FILE, metavar="FILE", help="The cluster's; the pod's own by default.")
-@click.option("--context", metavar="NAME", help="Of the kubeconfig.")
+@kubeconfig_option
+@context_option
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
@@ -159,7 +157,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     context: str | None,
     log_level: str,
     *,
-    enforce_failure_policy: bool,
+    enforce: bool,
     rotate: bool,
     once: bool,
 ) -> None:
@@ -172,7 +170,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
 
     configure_logs(log_level)
     place = _Place(namespace, service, _checked_url(url))
-    api = _connect(kubeconfig, context)
+    api = connect(kubeconfig, context)
     if rotate:
         _ask_for_rotation(api, namespace)
         return
@@ -185,7 +183,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
         certificate or f"{namespace}/{CERTIFICATE}",
         waits,
     )
-    run = _Run(api, place, source, _follow(policies, kinds, accelerators), excluded, enforce_failure_policy)
+    run = _Run(api, place, source, _follow(policies, kinds, accelerators), excluded, enforce)
     if once:
         run.once()
     else:
@@ -237,15 +235,15 @@ class _Run:
 
     def once(self) -> None:
         """One look, if nobody else leads."""
-        from webhook.cluster import ApiError  # noqa: PLC0415
         from webhook.controller.certificates import CertificatesError  # noqa: PLC0415
 
         try:
-            self.leadership.attempt()
-            if not self.leadership.leads:
-                raise LookError("another controller leads: stop it, or leave this to it")
-            click.echo(self.reconciler.reconcile())
-        except (ApiError, CertificatesError) as error:
+            with said():
+                self.leadership.attempt()
+                if not self.leadership.leads:
+                    raise LookError("another controller leads: stop it, or leave this to it")
+                click.echo(self.reconciler.reconcile())
+        except CertificatesError as error:
             raise LookError(str(error)) from error
         finally:
             self.leadership.stop()
@@ -359,27 +357,13 @@ def _read(policies: tuple[Path, ...], kinds: tuple[Path, ...], accelerators: tup
     return load_policy_set(read_folders(policies), catalogue=site.catalogue, templates=site.templates)
 
 
-def _connect(kubeconfig: Path | None, context: str | None) -> Api:
-    from webhook.cluster import Api, ApiError  # noqa: PLC0415
-
-    try:
-        return Api.connect(kubeconfig, context)
-    except ApiError as error:
-        raise ControllerError(str(error)) from error
-
-
 def _ask_for_rotation(api: Api, namespace: str) -> None:
-    from webhook.cluster import ApiError  # noqa: PLC0415
     from webhook.controller.objects import AUTHORITY_SECRET, ROTATE  # noqa: PLC0415
 
     path = f"/api/v1/namespaces/{namespace}/secrets/{AUTHORITY_SECRET}"
-    try:
+    with said():
         api.merge_patch(path, {"metadata": {"annotations": {ROTATE: "now"}}})
-    except ApiError as error:
-        raise LookError(str(error)) from error
-    click.echo(
-        f"asked for a new CA: the hand-over begins within seconds; see the log of the controller in {namespace}"
-    )
+    click.echo(f"asked for a new CA: the log of the controller in {namespace} says how the hand-over goes")
 
 
 def _checked_url(url: str) -> str:
