@@ -266,6 +266,14 @@ class TestReferences:
         assert ingress == {"ports": [{"port": port["name"]}]}
 
     @each_folder
+    def test_the_port_of_the_controller_is_for_those_who_collect_metrics(self, folder: Path) -> None:
+        (port,) = container(named(rendered(folder), "Deployment", CONTROLLER))["ports"]
+        (ingress,) = named(rendered(folder), "NetworkPolicy", CONTROLLER)["spec"]["ingress"]
+        assert ingress["ports"] == [{"port": port["name"]}]
+        assert ingress["from"]
+        assert all(each["namespaceSelector"]["matchLabels"] for each in ingress["from"])
+
+    @each_folder
     def test_everything_that_is_named_exists(self, folder: Path) -> None:
         objects = rendered(folder)
         accounts = {each["metadata"]["name"] for each in of_kind(objects, "ServiceAccount")}
@@ -299,6 +307,9 @@ class TestReferences:
         assert f"{service['name']}.{service['namespace']}.svc" in certificate["dnsNames"]
         for issued in of_kind(objects, "Certificate"):
             assert named(objects, "Issuer", issued["spec"]["issuerRef"]["name"])
+        authority = named(objects, "Issuer", certificate["issuerRef"]["name"])["spec"]["ca"]["secretName"]
+        (of_the_ca,) = (each["spec"] for each in of_kind(objects, "Certificate") if each["spec"].get("isCA"))
+        assert authority == of_the_ca["secretName"]
 
 
 def kinds_of(rule: dict[str, Any]) -> set[tuple[str, str]]:
@@ -356,6 +367,16 @@ class TestRights:
         }
         (validation,) = policy["validations"]
         assert set(re.findall(r'"([^"]+)"', validation["expression"])) == names
+
+    def test_and_is_refused_the_rest(self) -> None:
+        policy = named(rendered(BASE), "ValidatingAdmissionPolicy", CONTROLLER)["spec"]
+        binding = named(rendered(BASE), "ValidatingAdmissionPolicyBinding", CONTROLLER)["spec"]
+        (condition,) = policy["matchConditions"]
+        account = named(rendered(BASE), "ServiceAccount", CONTROLLER)["metadata"]
+        user = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+        assert condition["expression"] == f'request.userInfo.username == "{user}"'
+        assert policy["failurePolicy"] == "Fail"
+        assert binding["validationActions"] == ["Deny"]
 
     @each_deployment
     def test_come_with_a_token_only_where_it_is_asked_for(self, name: str) -> None:
