@@ -164,7 +164,12 @@ class Explainer:
         ]
 
     def explain(self, request: AdmissionRequest, placed: Placed) -> Iterator[Explanation]:
-        """The object itself, where rules look at it, and what will be made from its templates."""
+        """The object itself, where rules look at it, and what will be made from its templates.
+
+        Args:
+            request: what would be asked of the gate about the whole object.
+            placed: where the object is written, so that findings have a line.
+        """
         for thing in _things(self._gate, request):
             yield self._explain(thing, request, placed)
 

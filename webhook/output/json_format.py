@@ -53,7 +53,12 @@ VERSION = 1
 
 
 def render_check(result: CheckResult, exit_code: int) -> str:
-    """A check's results, see the module's text."""
+    """A check's results, see the module's text.
+
+    Args:
+        result: of all objects of all files.
+        exit_code: the one that the command ends with; the text repeats it.
+    """
     return dump(
         {
             **head(exit_code, result.policy_count, result.policies),
@@ -97,7 +102,13 @@ def _json(value: Any) -> Any:
 
 
 def head(exit_code: int, count: int, policies: str) -> dict[str, Any]:
-    """What every format begins with."""
+    """What every format begins with.
+
+    Args:
+        exit_code: the one that the command ends with.
+        count: how many policies are loaded.
+        policies: their hash.
+    """
     return {"version": VERSION, "exitCode": exit_code, "policies": {"count": count, "hash": policies}}
 
 

@@ -178,13 +178,20 @@ class CheckResult:
 
 
 def place_of(document: Document, path: Path) -> Place:
-    """Where a value of a document is written; for an absent one, its nearest ancestor."""
+    """Where the value at `path` of `document` is written; for an absent one, its nearest ancestor."""
     line, column = document.locate(path)
     return Place(document.source, line, column, plain(document.origin, LONGEST_TEXT))
 
 
 def skipped(document: Document, base: Path, thing: Mapping[str, Any], reason: str) -> Skipped:
-    """An object in a document that is not checked, and why."""
+    """An object in a document that is not checked, and why.
+
+    Args:
+        document: which holds the object.
+        base: the path of the object in it; () for the document itself.
+        thing: the object, of any shape.
+        reason: why no rule looks at it, in words.
+    """
     metadata = mapping_at(thing, ("metadata",))
     names = (thing.get("apiVersion"), thing.get("kind"), metadata.get("namespace"), metadata.get("name"))
     identity = identity_of(name if isinstance(name, str) else "" for name in names)

@@ -60,7 +60,7 @@ def render_table(result: CheckResult, *, colour: bool = False) -> str:
 
 
 def paint_ansi(text: str, colour: str) -> str:
-    """Text in a colour."""
+    """`text` in a `colour`, which is the parameters of an ANSI sequence (ECMA-48, SGR); the constants of this module are some."""
     return f"\x1b[{colour}m{text}\x1b[0m"
 
 
@@ -143,7 +143,7 @@ def _mode(result: RuleResult) -> str:
 
 
 def diff(change: FieldChange, paint: Paint) -> Iterator[str]:
-    """A field before and after."""
+    """A `change` of a field, before and after, as lines in the colours of `paint`."""
     for sign, value, colour in (("-", change.before, RED), ("+", change.after, GREEN)):
         if value is not None:
             shown = "(value not shown)" if change.secret else plain(flow(value), LONGEST_VALUE)

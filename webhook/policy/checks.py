@@ -27,7 +27,13 @@ class Site:
 
 
 def check_policy(draft: PolicyDraft, site: Site, faults: Faults) -> None:
-    """A policy's own match, exclude, templates and rules."""
+    """A policy's own match, exclude, templates and rules.
+
+    Args:
+        draft: the policy, whose own shape is good.
+        site: the pools, vendors and kinds that it may name.
+        faults: where each fault is noted, with its place.
+    """
     for key in ("match", "exclude"):
         clauses = draft.spec.match if key == "match" else draft.spec.exclude
         check_clauses(draft.document, key, clauses, site, faults)
@@ -38,7 +44,15 @@ def check_policy(draft: PolicyDraft, site: Site, faults: Faults) -> None:
 def check_clauses(
     document: Document, key: str, clauses: tuple[MatchClause, ...] | None, site: Site, faults: Faults
 ) -> None:
-    """Pools and vendors that a match names."""
+    """Pools and vendors that a match names.
+
+    Args:
+        document: where the clauses stand.
+        key: `match` or `exclude`.
+        clauses: the alternatives below that key; None where it is absent.
+        site: the pools and vendors that there are.
+        faults: where each fault is noted, with its place.
+    """
     for base, clause in placed_clauses(document, key, clauses):
         _check_pool_names(document, (*base, "pools"), clause.pools or (), site, faults)
         vendors = (clause.accelerators.vendors if clause.accelerators else None) or ()
@@ -49,7 +63,15 @@ def check_clauses(
 def check_rules(
     document: Document, spec: PolicySpec, rules: Iterable[RuleDraft], site: Site, faults: Faults
 ) -> None:
-    """Rules as they stand in `document`, of a policy with this spec."""
+    """Rules as they stand in `document`, of a policy with this spec.
+
+    Args:
+        document: the policy's, or an override's that changes the rules.
+        spec: the policy's, also where an override changes its rules.
+        rules: those that stand in `document`.
+        site: the pools and vendors that there are.
+        faults: where each fault is noted, with its place.
+    """
     updates = any("UPDATE" in (clause.operations or ()) for clause in spec.match)
     for draft in rules:
         fault = _fault_at_update(draft.rule) if updates else ""

@@ -56,7 +56,13 @@ class ExceptionDraft:
 
 
 def read_policy(manifest: Manifest, document: Document, faults: Faults) -> PolicyDraft | None:
-    """A PodPolicy; None, and its faults noted, where it has some."""
+    """A PodPolicy; None, and its faults noted, where it has some.
+
+    Args:
+        manifest: the document's outer shape, which is good.
+        document: where faults have their places.
+        faults: where each is noted.
+    """
     before = faults.errors
     spec = faults.parse(PolicySpec, manifest.spec, document, ("spec",))
     entries = manifest.spec.get("rules")
@@ -69,14 +75,27 @@ def read_policy(manifest: Manifest, document: Document, faults: Faults) -> Polic
 def placed_clauses(
     document: Document, key: str, clauses: tuple[MatchClause, ...] | None
 ) -> Iterator[tuple[Path, MatchClause]]:
-    """The alternatives of `match` or `exclude`, and where each stands: a single one may be written without a list."""
+    """The alternatives of `match` or `exclude`, and where each stands: a single one may be written without a list.
+
+    Args:
+        document: the file's, as it is written.
+        key: `match` or `exclude`, below `spec`.
+        clauses: what was read there; None where the key is absent.
+    """
     is_list = isinstance(document.value["spec"].get(key), list)
     for index, clause in enumerate(clauses or ()):
         yield ("spec", key, index) if is_list else ("spec", key), clause
 
 
 def rule_type(value: dict[str, Any], document: Document, path: Path, faults: Faults) -> str | None:
-    """The one key of a rule that is a rule type; None, and the fault noted, where there is not exactly one."""
+    """The one key of a rule that is a rule type; None, and the fault noted, where there is not exactly one.
+
+    Args:
+        value: the rule as it is written.
+        document: where it stands.
+        path: of the rule in the document.
+        faults: where a fault is noted.
+    """
     types = rule_types()
     found = [key for key in value if key in types]
     strange = [key for key in value if key not in types and key not in allowed_keys(RuleEntry)]
@@ -95,7 +114,15 @@ def rule_type(value: dict[str, Any], document: Document, path: Path, faults: Fau
 
 
 def say_strange_key(key: str, type_name: str, document: Document, path: Path, faults: Faults) -> None:
-    """Note a key of a rule that is neither its type nor one that every rule has."""
+    """Note a key of a rule that is neither its type nor one that every rule has.
+
+    Args:
+        key: as it is written.
+        type_name: the rule's type; its parameters are often written beside it in place of below.
+        document: where the rule stands.
+        path: of the key in the document.
+        faults: where the fault is noted.
+    """
     if key in allowed_keys(rule_types()[type_name]):
         hint = f"it belongs to {type_name}: indent it below"
     else:

@@ -35,12 +35,26 @@ class Faults:
         self.problems.append(Problem(document.source, document.locate(path, key=key), message, hint))
 
     def warn(self, document: Document, path: Path, message: str, hint: str = "") -> None:
-        """Note a warning: what it is about is loaded all the same."""
+        """Note a warning: what it is about is loaded all the same.
+
+        Args:
+            document: where it is.
+            path: what it is about; a place that is absent is shown at its nearest ancestor.
+            message: what is most likely not meant.
+            hint: what to do, "" where nothing is to be said.
+        """
         place = document.locate(path)
         self.problems.append(Problem(document.source, place, message, hint, is_warning=True))
 
     def parse(self, model: type[_Model], value: Any, document: Document, base: Path = ()) -> _Model | None:
-        """A part of a document as its schema; None, and the problems noted, where it is not one."""
+        """A part of a document as its schema; None, and the problems noted, where it is not one.
+
+        Args:
+            model: the schema that it must have.
+            value: what is written, as the document has it.
+            document: where problems have their places.
+            base: the path of `value` in the document.
+        """
         try:
             return model.model_validate(value)
         except ValidationError as error:

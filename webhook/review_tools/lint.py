@@ -41,7 +41,13 @@ def lint(files: Iterable[tuple[str, bytes]], policy_set: PolicySet, now: datetim
 
 
 def ended_exceptions(policy_set: PolicySet, sources: Sources, now: datetime) -> Iterator[Problem]:
-    """A warning for each exception that has ended, or ends soon."""
+    """A warning for each exception that has ended, or ends soon.
+
+    Args:
+        policy_set: whose exceptions are looked at.
+        sources: where they are written.
+        now: what their ends are measured by, with its zone.
+    """
     exceptions = {each.name: each for policy in policy_set.policies for each in policy.exceptions}
     for name, exception in exceptions.items():
         end = f"{exception.expires_at:%Y-%m-%d %H:%M} UTC"
@@ -60,6 +66,10 @@ def restless_rules(policy_set: PolicySet, sources: Sources) -> Iterator[Problem]
     """A warning for each rule that, in a second pass over what the first one left, would write again.
 
     Every policy is tried on small objects made from its own match, with all policies in force.
+
+    Args:
+        policy_set: whose setters are tried.
+        sources: where the rules are written.
     """
     said: set[str] = set()
     for policy in policy_set.policies:

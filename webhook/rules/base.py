@@ -88,17 +88,23 @@ class Finding:
 
 
 def fail(text: str, path: Path = (), **args: object) -> Finding:
-    """A violation."""
+    """A violation.
+
+    Args:
+        text: the name of a text of the rule's type.
+        path: what is wrong, in the object; () for the object as a whole.
+        args: the placeholders of the text; the engine makes them safe to print.
+    """
     return Finding(Result.FAIL, text, args, path)
 
 
 def skip(text: str, path: Path = (), **args: object) -> Finding:
-    """A reason why the rule did nothing."""
+    """A reason why the rule did nothing; `text`, `path` and `args` as in `fail`."""
     return Finding(Result.SKIP, text, args, path)
 
 
 def error(text: str, path: Path = (), **args: object) -> Finding:
-    """A reason why the rule cannot be evaluated."""
+    """A reason why the rule cannot be evaluated; `text`, `path` and `args` as in `fail`."""
     return Finding(Result.ERROR, text, args, path)
 
 
@@ -379,7 +385,12 @@ class Rule(Schema):
 
     @classmethod
     def text(cls, name: str, language: str) -> Text:
-        """One of the type's texts; English where the language has none."""
+        """One of the type's texts; English where the language has none.
+
+        Args:
+            name: of a finding; of a text that every rule type has, where the type has none of this name.
+            language: `en`, `zh`, …
+        """
         by_language = cls.texts.get(name) or COMMON_TEXTS[name]
         return by_language.get(language) or by_language["en"]
 

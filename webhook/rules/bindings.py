@@ -42,7 +42,7 @@ def bind(
 
 
 def count_of(accelerators: Mapping[str, int], patterns: tuple[str, ...]) -> int:
-    """Effective devices over the resource names that a glob matches."""
+    """Effective devices (`accelerators`, by resource name) whose names fit one of the `patterns`; a device counts once."""
     return sum(count for name, count in accelerators.items() if any(glob_matches(p, name) for p in patterns))
 
 

@@ -6,7 +6,12 @@ from webhook.rules.base import Subject
 
 
 def devices_in(subject: Subject, holder: Container) -> int:
-    """How many accelerators one container holds; a share of one counts as one, and 0 means that it cannot be counted."""
+    """How many accelerators one container holds; a share of one counts as one, and 0 means that it cannot be counted.
+
+    Args:
+        subject: the pod that the container is of.
+        holder: one that asks for accelerators.
+    """
     if len(subject.workload.holders) == 1:  # also one that only an annotation gives its share of a device
         return sum(subject.workload.accelerators.values())
     alone = {"spec": {"containers": [holder.value]}}

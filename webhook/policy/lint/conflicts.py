@@ -54,7 +54,12 @@ class _Writer:
 
 
 def conflicts(policy_set: PolicySet, sources: Sources) -> Iterator[Problem]:
-    """A warning for each two rules that may want different things of one field, at the one that loses."""
+    """A warning for each two rules that may want different things of one field, at the one that loses.
+
+    Args:
+        policy_set: all policies that are loaded; disabled ones conflict with none.
+        sources: where their rules are written.
+    """
     pools = {pool.name: pool for pool in policy_set.pools}
     writers: dict[str, list[_Writer]] = defaultdict(list)
     for policy in policy_set.policies:

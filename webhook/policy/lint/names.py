@@ -26,7 +26,12 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 def misspelt_names(policy_set: PolicySet, sources: Sources) -> Iterator[Problem]:
-    """A warning for each resource name that is most likely another one."""
+    """A warning for each resource name that is most likely another one.
+
+    Args:
+        policy_set: all policies that are loaded, and the catalogue of names that there are.
+        sources: where the names are written.
+    """
     in_pools = {name for pool in policy_set.pools for name in _names_of(pool.resource_names, pool.rdma)}
     known = _known_names(policy_set.catalogue)
     for (kind, name), document in sources.documents.items():

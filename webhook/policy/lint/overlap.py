@@ -11,7 +11,7 @@ Names = Iterable[str]
 
 
 def may_overlap(one: MatchClause, other: MatchClause) -> bool:
-    """Whether one object could match both; where nobody can tell, it could."""
+    """Whether one object could match both `one` and `other`; where nobody can tell, it could."""
     return not any(
         (
             _apart(one.workloads, other.workloads),
@@ -35,7 +35,7 @@ def is_inside(one: MatchClause, outer: MatchClause) -> bool:
 
 
 def globs_meet(one: str, other: str) -> bool:
-    """Whether one name could fit both patterns; told apart by what stands before the first star."""
+    """Whether one name could fit both patterns, `one` and `other`; told apart by what stands before the first star."""
     if "*" not in one:
         return glob_matches(other, one)
     if "*" not in other:

@@ -32,7 +32,12 @@ CLAIMS = "persistentvolumeclaims"
 
 
 def unreachable(policy_set: PolicySet, sources: Sources) -> Iterator[Problem]:
-    """A warning for each policy, match or rule that can never hold."""
+    """A warning for each policy, match or rule that can never hold.
+
+    Args:
+        policy_set: all policies that are loaded, and the catalogue of vendors.
+        sources: where they are written.
+    """
     for policy in policy_set.policies:
         yield from _excluded(policy, sources)
         yield from _foreign_names(policy, policy_set.catalogue, sources)

@@ -48,12 +48,12 @@ class Sources:
             return ()
 
     def clause(self, policy: str, key: str, index: int) -> Path:
-        """The path of an alternative of `match` or `exclude`: a single one may be written without a list."""
+        """Where alternative `index` of a `policy`'s `key` (`match`, `exclude`) stands: a single one may be written without a list."""
         written = self.documents["PodPolicy", policy].value["spec"].get(key)
         return ("spec", key, index) if isinstance(written, list) else ("spec", key)
 
     def rule(self, policy: str, name: str) -> Path:
-        """The path of a rule of a policy."""
+        """The path of the rule called `name` in `policy`, both of them loaded."""
         rules = self.documents["PodPolicy", policy].value["spec"]["rules"]
         return "spec", "rules", next(index for index, rule in enumerate(rules) if rule["name"] == name)
 
