@@ -48,7 +48,7 @@ class Sources:
             return ()
 
     def clause(self, policy: str, key: str, index: int) -> Path:
-        """Where alternative `index` of a `policy`'s `key` (`match`, `exclude`) stands: a single one may be written without a list."""
+        """Where alternative `index` of a `policy`'s `key` (`match`, `exclude`) is: a single one may be written without a list."""
         written = self.documents["PodPolicy", policy].value["spec"].get(key)
         return ("spec", key, index) if isinstance(written, list) else ("spec", key)
 
