@@ -40,6 +40,10 @@ def fits(name: str, patterns: Iterable[str]) -> str:
 
     What stands between the first and the last ``*`` of a pattern is not looked at, so that none costs more than its length: the
     answer may be yes for more, never for less.
+
+    Args:
+        name: a variable or field of the expression.
+        patterns: names or globs, as a policy has them; nothing fits none.
     """
     known = set(patterns)
     ends = {(each.partition("*")[0], each.rpartition("*")[2]) for each in known if "*" in each}

@@ -64,7 +64,12 @@ class _Asked:
 
 
 def match_condition(policy_set: PolicySet, entry: Entry) -> str:
-    """The expression of an entry; `true` where it is asked about every object of its rules."""
+    """The expression of an entry; `true` where it is asked about every object of its rules.
+
+    Args:
+        policy_set: what every call is judged by: its pools, catalogue and kinds.
+        entry: what the entry is called for.
+    """
     arms = dict(_arms(policy_set, entry))
     conditions = list(arms.values())
     if len(arms) == 1 or set(conditions) == {TRUE}:  # the entry's rules say it already

@@ -71,7 +71,7 @@ class Endpoint:
 
 
 def excluded(extra: Iterable[str] = (), own: str = NAMESPACE) -> tuple[str, ...]:
-    """The namespaces that podgate is not called for: Kubernetes' own, podgate's own, and further ones."""
+    """The namespaces that podgate is not called for: Kubernetes' own, podgate's `own`, and `extra` ones; sorted."""
     return tuple(sorted({*SYSTEM_NAMESPACES, own, *extra}))
 
 

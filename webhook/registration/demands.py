@@ -79,7 +79,12 @@ def mutating_entry(policy_set: PolicySet) -> Entry:
 
 
 def validating_entry(policy_set: PolicySet, failure_policy: Literal["Ignore", "Fail"]) -> Entry:
-    """What `/validate/…` is called for: all rules of the policies with that failurePolicy; setters are verified."""
+    """What `/validate/…` is called for: all rules of the policies with that failurePolicy; setters are verified.
+
+    Args:
+        policy_set: all policies that are loaded; disabled ones demand nothing.
+        failure_policy: whose policies, the one that the entry gives the API server.
+    """
     labels_hold = not _sets_labels(policy_set)
     policies = [policy for policy in _in_force(policy_set) if policy.failure_policy == failure_policy]
     rules = [(policy, rule) for policy in policies for rule in _rules(policy)]
