@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     from webhook.facts import Facts
     from webhook.review_tools.site_data import SiteData
     from webhook.rules.base import Mode
+    from webhook.server.live import ClusterSettings
     from webhook.server.state import Content, ServerState
 
 #: gunicorn's own default: more than the API server opens, and what is not accepted yet costs little.
 BACKLOG = 2048
+
+#: Where podgate is installed, unless somebody says otherwise.
+NAMESPACE = "podgate-system"
 
 _FILE = click.Path(path_type=Path)
 
@@ -46,6 +50,15 @@ _FILE = click.Path(path_type=Path)
     type=click.Choice(["privileged", "baseline", "restricted"]),
     help="The Pod Security level of namespaces without a label.",
 )
+@click.option("--live", is_flag=True, help="Watch in the cluster what the policies ask about, and the pause.")
+@click.option(
+    "--kubeconfig",
+    type=_FILE,
+    metavar="FILE",
+    help="The cluster's; else $KUBECONFIG, the pod's own, ~/.kube/config.",
+)
+@click.option("--context", metavar="NAME", help="Of the kubeconfig.")
+@click.option("--namespace", metavar="NS", help="podgate's own; else the pod's, else podgate-system.")
 @click.option("--cert", required=True, type=_FILE, metavar="FILE", help="The serving certificate, PEM.")
 @click.option("--key", required=True, type=_FILE, metavar="FILE", help="Its key, PEM.")
 @click.option(
@@ -65,6 +78,10 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     kinds: tuple[Path, ...],
     accelerators: tuple[Path, ...],
     pod_security_default: str | None,
+    live: bool,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str | None,
     cert: Path,
     key: Path,
     bind: str,
@@ -79,6 +96,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     whatever is wrong with it is said in the log and in /readyz, and the old stays in force.
     """
     address = _address(bind)
+    cluster = _cluster(live, kubeconfig, context, namespace)
     _check_pair(cert, key)
     files = _Files(policies, facts, kinds, accelerators, pod_security_default)
     state = _load(files, mode, _languages(languages))
@@ -98,6 +116,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
         workers=workers,
         log_reviews=log_level in {"debug", "info"},
         metrics_dir=metrics_dir,
+        cluster=cluster,
     )
     gateway = Gateway(settings, state)
     # What is loaded stays: workers share it by fork as long as the collector does not touch it, and a full
@@ -105,6 +124,30 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     gc.collect()
     gc.freeze()
     gateway.run()
+
+
+def _cluster(
+    live: bool,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str | None,
+) -> ClusterSettings | None:
+    """What to watch; whether there is any cluster is said before the port opens."""
+    if not live:
+        named = {"--kubeconfig": kubeconfig, "--context": context, "--namespace": namespace}
+        given = next((option for option, value in named.items() if value is not None), None)
+        if given:
+            raise click.UsageError(f"{given} says which cluster is watched: add --live")
+        return None
+    from webhook.cluster import ApiError  # noqa: PLC0415
+    from webhook.cluster.configuration import find_source, own_namespace  # noqa: PLC0415
+    from webhook.server.live import ClusterSettings  # noqa: PLC0415
+
+    try:
+        find_source(kubeconfig, context)
+    except ApiError as error:
+        raise click.UsageError(error.message) from error
+    return ClusterSettings(kubeconfig, context, namespace or own_namespace() or NAMESPACE)
 
 
 def _address(bind: str) -> tuple[str, int]:
@@ -184,7 +227,7 @@ def _load(files: _Files, mode: str | None, languages: tuple[str, ...]) -> Server
     state = ServerState(Sources(read, partial(fingerprint, files.paths, SUFFIXES)), languages)
     for problem in state.content.problems:
         click.echo(f"{'warning: ' if problem.is_warning else ''}{problem}", err=True)
-    if not state.ready:
+    if not state.usable:
         click.echo("not one policy is good: serving, but not ready until the files are repaired", err=True)
     return state
 

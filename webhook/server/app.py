@@ -75,6 +75,7 @@ def readiness(state: ServerState, certificate: ServingCertificate | None) -> dic
         "problems": [str(problem) for problem in content.problems[:MAX_PROBLEMS]],
         "certificate": _certificate(certificate),
         "lostLogLines": LOST.count,
+        **(state.live.readiness() if state.live is not None else {}),
     }
 
 

@@ -7,20 +7,25 @@ import logging.config
 import os
 import shutil
 import signal
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import gevent
 import structlog
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from prometheus_client.multiprocess import mark_process_dead
 
+from webhook.cluster import Api, ApiError
 from webhook.server.app import create_app
 from webhook.server.certificate import ServingCertificate
 from webhook.server.connections import KEEPALIVE_SECONDS
+from webhook.server.live import LiveCluster
 from webhook.server.metrics import Metrics
 from webhook.server.places import temporary_dir
-from webhook.server.reload import POLL_SECONDS
+from webhook.server.reload import POLL_SECONDS, follow
 from webhook.server.warm_up import warm_up
 from webhook.server.worker import KILL_SECONDS, Worker
 
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
     from flask import Flask
 
+    from webhook.server.live import ClusterSettings
     from webhook.server.state import ServerState
 
 log = structlog.get_logger()
@@ -53,6 +59,7 @@ class Settings:
     connections: int = CONNECTIONS
     poll_seconds: float = POLL_SECONDS
     metrics_dir: str | None = None
+    cluster: ClusterSettings | None = None
 
 
 class GunicornLog(Logger):  # type: ignore[misc]  # gunicorn has no types
@@ -119,7 +126,21 @@ class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         # The arbiter's own warm-up is not enough: what is touched first after a fork is copied, page by page.
         warm_up(self.state.content.policy_set, self.state.content.facts)
         self.metrics = Metrics(self.state, self.certificate, self.settings.metrics_dir)
+        if self.settings.cluster is not None:
+            self._watch(self.settings.cluster, self.metrics)
         return create_app(self.state, self.metrics, self.certificate, log_reviews=self.settings.log_reviews)
+
+    def _watch(self, cluster: ClusterSettings, metrics: Metrics) -> None:
+        """Watch the cluster from this worker; the client library is imported only now, when gevent has patched its sockets."""
+        try:
+            api = Api.connect(cluster.kubeconfig, cluster.context)
+        except ApiError as error:
+            log.error("the cluster cannot be watched", error=error.message)  # noqa: TRY400  # no bug of ours
+            sys.exit(Arbiter.WORKER_BOOT_ERROR)
+        live = LiveCluster(api, cluster.namespace, self.state.content, metrics.count_api_request)
+        self.state.live = live
+        live.start(gevent.spawn)
+        gevent.spawn(follow, live.tell, self.poll_seconds)
 
     def _forget_worker(self, _arbiter: Any, worker: Any) -> None:
         if self.settings.metrics_dir:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from webhook.admission import ReviewRecord
     from webhook.server.certificate import ServingCertificate
+    from webhook.server.live import LiveCluster
     from webhook.server.state import ServerState
 
 CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
@@ -125,7 +126,11 @@ class Metrics:
         )
         self.deadlines = counter("deadline_exceeded_total", "Reviews that ran out of time.", "webhook")
         self.lost_lines = counter(
-            "log_lines_lost_total", "Log lines that could not be written: a full disk, or a reader that is gone."
+            "log_lines_lost_total",
+            "Log lines that could not be written: a full disk, or a reader that is gone.",
+        )
+        self.api_requests = counter(
+            "api_requests_total", "Lists and watches asked of the API server.", "kind", "verb", "code"
         )
         self.inflight = Gauge(
             "podgate_inflight_requests",
@@ -171,6 +176,10 @@ class Metrics:
         """Count a request or connection that gets no review; ``reason`` is one of ours, no caller's text."""
         self.rejected.labels(reason).inc()
 
+    def count_api_request(self, kind: str, verb: str, code: str) -> None:
+        """Count a list or a watch; ``kind`` is one of those that are watched."""
+        self.api_requests.labels(kind, verb, code).inc()
+
     def exposition(self) -> bytes:
         """What a scrape gets."""
         return prometheus_client.generate_latest(self._scraped)
@@ -187,6 +196,8 @@ class _Now(Collector):
         """Every gauge, as things are now."""
         yield from _policy_gauges(self._state)
         yield _exceptions_gauge(self._state)
+        if self._state.live is not None:
+            yield from _live_gauges(self._state.live)
         yield _gauge(
             "policy_last_reload_success_timestamp_seconds",
             "When the set in force was loaded.",
@@ -230,6 +241,26 @@ def _exceptions_gauge(state: ServerState) -> GaugeMetricFamily:
     for each in ExceptionState:
         gauge.add_metric([each], found[each])
     return gauge
+
+
+def _live_gauges(live: LiveCluster) -> Iterator[GaugeMetricFamily]:
+    synced = GaugeMetricFamily(
+        "podgate_facts_synced", "Whether a kind was listed at least once.", labels=["kind"]
+    )
+    age = GaugeMetricFamily(
+        "podgate_facts_age_seconds",
+        "How old what is known of a kind is: 0 while it is watched.",
+        labels=["kind"],
+    )
+    for kind, follower in sorted(live.facts.followers.items()):
+        synced.add_metric([kind], follower.synced)
+        age.add_metric([kind], follower.age)
+    yield synced
+    yield age
+    yield _gauge("paused", "Whether policies only audit.", live.pause.in_force(datetime.now(UTC)) is not None)
+    yield _gauge(
+        "pause_broken", "Whether a pause was ordered that is not understood.", bool(live.pause.fault)
+    )
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

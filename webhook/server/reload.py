@@ -66,11 +66,13 @@ class Reloader:
         self._take(content)
 
     def _take(self, content: Content) -> None:
-        if content.errors and self._state.ready:
+        if content.errors and self._state.usable:
             self._keep("error", listed(content))
         elif not len(content.policy_set):
             self._keep("empty", listed(content) or "no policy is left in the folders")
         else:
+            if self._state.live is not None:
+                self._state.live.prepare(content)
             self._state.swap(content)
             self._metrics.reloads.labels("success").inc()
             log.info("policies loaded", policies=content.policy_set.hash, count=len(content.policy_set))

@@ -124,18 +124,19 @@ class ReviewRoutes:
 
     def _review(self, body: bytes, endpoint: Endpoint, query: str) -> Reply:
         started = time.perf_counter()
-        deadline = Deadline(review_seconds(query))
-        content = self._state.content
+        now, seconds = datetime.now(UTC), review_seconds(query)
+        deadline = Deadline(seconds)
+        policy_set, facts = self._state.in_force(now, seconds)
         try:
             answer = self._answer(
                 body,
                 endpoint,
-                policy_set=content.policy_set,
-                facts=content.facts,
+                policy_set=policy_set,
+                facts=facts,
                 settled=self._state.settled,
                 languages=self._state.languages,
                 deadline=deadline,
-                now=datetime.now(UTC),
+                now=now,
             )
         except BadReviewError as error:
             return self._refuse("bad_review", 400, "BadRequest", str(error))

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+    from datetime import datetime
 
     from webhook.documents import Problem
     from webhook.facts import Facts
     from webhook.policy import PolicySet
+    from webhook.server.live import LiveCluster
 
 #: After a start or a change of policies replicas differ for a while: until then ``verify: fail`` only warns.
 #: Two minutes are the kubelet's longest delay for a ConfigMap (sync period 60 s, cache as long again).
@@ -64,6 +66,10 @@ class ServerState:
     Args:
         sources: Where the content comes from.
         languages: The languages of denials, in order.
+
+    Attributes:
+        usable: Whether there ever was a set to serve.
+        live: The cluster that a worker watches, None where everything is in files.
     """
 
     def __init__(self, sources: Sources, languages: tuple[str, ...]) -> None:
@@ -73,16 +79,39 @@ class ServerState:
         self.content, self.fingerprint = sources.read_at_rest()
         self.loaded_at = time.time()
         self._changed = time.monotonic()
-        self.ready = is_usable(self.content)
+        self.usable = is_usable(self.content)
+        self.live: LiveCluster | None = None
+        self._was_ready = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether reviews may come: once there were policies, and facts or a reason why not, it stays so."""
+        if not self._was_ready:
+            self._was_ready = self.usable and (self.live is None or self.live.settled)
+        return self._was_ready
+
+    def in_force(self, now: datetime, seconds: float) -> tuple[PolicySet, Facts]:
+        """The policies and facts for one review.
+
+        Args:
+            now: The moment of the review.
+            seconds: How long it may take.
+        """
+        content = self.content
+        if self.live is None:
+            return content.policy_set, content.facts
+        return self.live.policies_at(now, content.policy_set), self.live.facts_for(seconds)
 
     def swap(self, content: Content) -> None:
         """Serve ``content`` from the next review on."""
         if content.policy_set.hash != self.content.policy_set.hash:
             self._changed = time.monotonic()
+        if self.live is not None:
+            self.live.serve(content)
         self.content = content
         self.loaded_at = time.time()
         self.fault = ""
-        self.ready = True
+        self.usable = True
 
     @property
     def settled(self) -> bool:

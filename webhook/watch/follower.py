@@ -94,8 +94,12 @@ class Follower:
 
     @property
     def settled(self) -> bool:
-        """Whether it was listed, or has been tried for long enough to count as unknown."""
-        return self.synced or time.monotonic() - self._started >= self._pace.deadline
+        """Whether it was listed, or has been tried for long enough to count as unknown.
+
+        Twice 404 is enough: most clusters have no KubeSphere, and no start should wait for it.
+        """
+        is_absent = self.status == 404 and self._failures > 1
+        return self.synced or is_absent or time.monotonic() - self._started >= self._pace.deadline
 
     @property
     def age(self) -> float:

@@ -53,8 +53,8 @@ class LiveFacts:
         self._lock = threading.Lock()
         self._changed: set[str] = set()
         self._followers: dict[str, Follower] = {}
-        self._facts = given or Facts()
-        self.follow(kinds, self._facts)
+        self._given = self._facts = given or Facts()
+        self.follow(kinds, self._given)
 
     @property
     def followers(self) -> Mapping[str, Follower]:
@@ -94,6 +94,16 @@ class LiveFacts:
         for follower in self._followers.values():
             follower.stop()
 
+    def prepare(self, kinds: Iterable[str], given: Facts) -> None:
+        """Watch these kinds, too, while the facts stay what they are: `follow` comes when they are settled.
+
+        Args:
+            kinds: See the class.
+            given: See the class.
+        """
+        for kind in _watched(kinds, given) - set(self._followers):
+            self._begin(kind)
+
     def follow(self, kinds: Iterable[str], given: Facts) -> None:
         """Watch these kinds from now on, and no others.
 
@@ -101,13 +111,11 @@ class LiveFacts:
             kinds: See the class.
             given: See the class.
         """
-        wanted = set(kinds) & set(WATCHED) - set(given.tables)
-        for kind in set(self._followers) - wanted:
+        for kind in set(self._followers) - _watched(kinds, given):
             self._followers.pop(kind).stop()
-        for kind in wanted - set(self._followers):
-            self._begin(kind)
+        self.prepare(kinds, given)
         with self._lock:
-            self._facts = given
+            self._given = self._facts = given
             self._changed.update(self._followers)
 
     def await_namespace(self, name: str, seconds: float) -> Mapping[str, object] | None:
@@ -127,7 +135,7 @@ class LiveFacts:
         self._changed.difference_update(changed)
         for kind in changed:
             follower = self._followers.get(kind)
-            if follower is None:
+            if follower is None or kind in self._given.tables:
                 continue
             facts = (
                 facts.with_table(kind, dict(follower.objects))
@@ -135,3 +143,7 @@ class LiveFacts:
                 else facts.without(kind, f"{kind} is not known: {_WHY.get(follower.status, _NOT_YET)}")
             )
         self._facts = facts
+
+
+def _watched(kinds: Iterable[str], given: Facts) -> set[str]:
+    return set(kinds) & set(WATCHED) - set(given.tables)

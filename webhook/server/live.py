@@ -1,0 +1,132 @@
+"""A worker's view of its cluster: live facts, and the pause."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from webhook.policy.asked import kinds_asked
+from webhook.watch import LiveFacts, PauseWatch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webhook.cluster import Api
+    from webhook.facts import Facts
+    from webhook.policy import PolicySet
+    from webhook.policy.pause import Pause
+    from webhook.server.state import Content
+    from webhook.watch.follower import Count, Follower, Spawn
+    from webhook.watch.pace import Pace
+
+#: The part of a review's time in which a namespace that was made a moment ago may still arrive; the rest is for the rules.
+WAITING_SHARE = 0.5
+#: Between two looks whether kinds that new policies ask about are known.
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Which cluster is watched.
+
+    Attributes:
+        kubeconfig: See `webhook.cluster.Api.connect`.
+        context: Likewise.
+        namespace: podgate's own, in which a pause may be ordered.
+    """
+
+    kubeconfig: Path | None
+    context: str | None
+    namespace: str
+
+
+class LiveCluster:
+    """What a worker knows of its cluster beside what files say.
+
+    Args:
+        api: The cluster.
+        namespace: podgate's own.
+        content: What is served.
+        count: Counts requests to the API server.
+        pace: How often it is asked.
+
+    Attributes:
+        facts: What is watched.
+        pause: What an operator may order.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        content: Content,
+        count: Count = lambda *_: None,
+        pace: Pace | None = None,
+    ) -> None:
+        self.facts = LiveFacts(api, kinds_asked(content.policy_set), content.facts, count, pace)
+        self.pause = PauseWatch(api, namespace, count, pace)
+        self._paused: tuple[PolicySet, Pause, PolicySet] | None = None
+
+    def start(self, spawn: Spawn) -> None:
+        """Begin to watch.
+
+        Args:
+            spawn: ``gevent.spawn``, or what starts a thread.
+        """
+        self.facts.start(spawn)
+        self.pause.start(spawn)
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything was listed once, or counts as unknown after its deadline."""
+        return self.facts.settled and self.pause.follower.settled
+
+    def prepare(self, content: Content) -> None:
+        """Know what this content asks for, or have tried for as long as at the start, before it is served."""
+        self.facts.prepare(kinds_asked(content.policy_set), content.facts)
+        while not self.facts.settled:
+            time.sleep(_LOOK_SECONDS)
+
+    def serve(self, content: Content) -> None:
+        """Watch what this content asks for, and nothing else."""
+        self.facts.follow(kinds_asked(content.policy_set), content.facts)
+
+    def facts_for(self, seconds: float) -> Facts:
+        """The facts for a review that may take so long."""
+        return self.facts.facts.waiting(partial(self.facts.await_namespace, seconds=seconds * WAITING_SHARE))
+
+    def policies_at(self, now: datetime, policy_set: PolicySet) -> PolicySet:
+        """The policies as they are under the pause that holds at this moment."""
+        pause = self.pause.in_force(now)
+        if pause is None:
+            return policy_set
+        known = self._paused
+        if known is None or known[0] is not policy_set or known[1] is not pause:
+            known = self._paused = (policy_set, pause, policy_set.paused(pause))
+        return known[2]
+
+    def tell(self) -> None:
+        """Log where a pause has begun or ended."""
+        self.pause.tell(datetime.now(UTC))
+
+    def readiness(self) -> dict[str, Any]:
+        """What ``/readyz`` says of it."""
+        followers = sorted(self.facts.followers.items())
+        return {"facts": {kind: _standing(each) for kind, each in followers}, "pause": self._pause_standing()}
+
+    def _pause_standing(self) -> dict[str, Any]:
+        pause = self.pause.in_force(datetime.now(UTC))
+        ordered = {} if pause is None else {"until": pause.until.isoformat(), "by": pause.by}
+        watched = _standing(self.pause.follower)
+        return {**watched, "paused": pause is not None, **ordered, "broken": self.pause.fault}
+
+
+def _standing(follower: Follower) -> dict[str, Any]:
+    return {
+        "synced": follower.synced,
+        "ageSeconds": round(follower.age, 1),
+        "fault": follower.fault,
+    }
