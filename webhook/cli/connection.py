@@ -38,6 +38,10 @@ policies_option = click.option(
 )
 
 
+POLICIES = ("podgate-policies", "podgate-site")
+"""The ConfigMaps that the shipped deployment has its policies in."""
+
+
 class ClusterError(click.ClickException):
     """The cluster did not answer, or refused; the text says what to do."""
 
@@ -119,3 +123,18 @@ def load_policies(
     if errors:
         raise PoliciesError(f"the policies have errors\n{render_problems(errors)}".rstrip())
     return loaded.policy_set
+
+
+def stored_policies(api: Api, namespace: str) -> PolicySet | None:
+    """The policies in the deployment's ConfigMaps; None where they are elsewhere, or may not be read."""
+    from webhook.cluster import ApiError  # noqa: PLC0415
+    from webhook.policy import load_policy_set  # noqa: PLC0415
+
+    files: list[tuple[str, bytes]] = []
+    for name in POLICIES:
+        try:
+            stored = read(api, f"/api/v1/namespaces/{namespace}/configmaps/{name}") or {}
+        except ApiError:
+            return None
+        files += [(key, str(text).encode()) for key, text in (stored.get("data") or {}).items()]
+    return load_policy_set(files).policy_set if files else None

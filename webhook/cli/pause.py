@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.connection import connect, context_option, kubeconfig_option, namespace_option, read, said
+from webhook.cli.connection import (
+    connect,
+    context_option,
+    kubeconfig_option,
+    namespace_option,
+    read,
+    said,
+    stored_policies,
+)
 from webhook.cli.targets import print_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from webhook.cluster import Api
-
-POLICIES = ("podgate-policies", "podgate-site")
-"""The ConfigMaps that the shipped deployment has its policies in."""
 
 _UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 _DURATION = re.compile(r"(?:(?P<d>\d{1,3})d)?(?:(?P<h>\d{1,3})h)?(?:(?P<m>\d{1,4})m)?(?:(?P<s>\d{1,6})s)?")
@@ -169,23 +174,9 @@ def _check_names(api: Api, namespace: str, policies: tuple[str, ...]) -> None:
     """Refuse a name that no loaded policy has: a pause that pauses nothing is found out too late."""
     from webhook.documents.schema import did_you_mean  # noqa: PLC0415
 
-    known = _known_policies(api, namespace) if policies else []
+    loaded = stored_policies(api, namespace) if policies else None
+    known = [policy.name for policy in loaded.policies] if loaded else []
     for name in policies:
         if known and name not in known:
             hint = did_you_mean(name, known) or f"it may be: {', '.join(known)}"
             raise click.UsageError(f"there is no policy {name!r} in the cluster; {hint}")
-
-
-def _known_policies(api: Api, namespace: str) -> list[str]:
-    """The names of the policies in the deployment's ConfigMaps; [] where they are elsewhere, or may not be read."""
-    from webhook.cluster import ApiError  # noqa: PLC0415
-    from webhook.policy import load_policy_set  # noqa: PLC0415
-
-    files: list[tuple[str, bytes]] = []
-    for name in POLICIES:
-        try:
-            stored: dict[str, Any] = read(api, f"/api/v1/namespaces/{namespace}/configmaps/{name}") or {}
-        except ApiError:
-            return []
-        files += [(key, str(text).encode()) for key, text in (stored.get("data") or {}).items()]
-    return [policy.name for policy in load_policy_set(files).policy_set.policies] if files else []

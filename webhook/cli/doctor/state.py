@@ -1,0 +1,153 @@
+"""May podgate do its work, and does it do what its policies say?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from webhook.cli.connection import read
+from webhook.cli.doctor.findings import Finding, Level
+from webhook.cli.doctor.place import Place, mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PERMISSIONS = "permissions"
+MODE = "mode"
+PAUSE = "pause"
+
+WEBHOOK = "podgate"
+CONTROLLER = "podgate-controller"
+
+
+class _Permission(NamedTuple):
+    """A call that a ServiceAccount must be able to make."""
+
+    account: str
+    verb: str
+    group: str
+    resource: str
+    namespaced: bool = False
+    name: str = ""
+
+    @property
+    def shown(self) -> str:
+        """As `kubectl auth can-i` takes it."""
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {resource}{f'/{self.name}' if self.name else ''}"
+
+
+_CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+NEEDED = (
+    *(_Permission(WEBHOOK, verb, "", "namespaces") for verb in ("list", "watch")),
+    *(_Permission(WEBHOOK, verb, "scheduling.k8s.io", "priorityclasses") for verb in ("list", "watch")),
+    *(_Permission(WEBHOOK, verb, "storage.k8s.io", "storageclasses") for verb in ("list", "watch")),
+    _Permission(WEBHOOK, "watch", "", "configmaps", namespaced=True, name="podgate-pause"),
+    *(
+        _Permission(CONTROLLER, verb, "admissionregistration.k8s.io", resource, name="gate.podgate.dev")
+        for resource in _CONFIGURATIONS
+        for verb in ("get", "update")
+    ),
+    _Permission(CONTROLLER, "update", "coordination.k8s.io", "leases", namespaced=True, name=CONTROLLER),
+    _Permission(CONTROLLER, "get", "", "configmaps", namespaced=True, name="podgate-pause"),
+)
+
+
+def check_permissions(place: Place) -> Iterator[Finding]:
+    """What the ServiceAccounts must be able to do, asked of the API server; those that are not there are not used."""
+    found = []
+    there = [account for account in (WEBHOOK, CONTROLLER) if _has_account(place, account)]
+    if not there:
+        text = f"there is neither ServiceAccount {WEBHOOK} nor {CONTROLLER} in namespace {place.namespace}"
+        yield Finding(PERMISSIONS, Level.WARN, text, "deploy podgate; another namespace: --namespace NS")
+        return
+    for permission in NEEDED:
+        if permission.account in there and not _is_allowed(place, permission):
+            text = f"ServiceAccount {permission.account} may not {permission.shown}"
+            found.append(
+                Finding(PERMISSIONS, Level.FAIL, text, "apply the Roles and bindings of deploy/ again")
+            )
+    yield from found or [
+        Finding(PERMISSIONS, Level.OK, f"ServiceAccounts {', '.join(there)} may do all they must")
+    ]
+
+
+def _has_account(place: Place, name: str) -> bool:
+    return read(place.api, f"/api/v1/namespaces/{place.namespace}/serviceaccounts/{name}") is not None
+
+
+def _is_allowed(place: Place, permission: _Permission) -> bool:
+    attributes = {"verb": permission.verb, "group": permission.group, "resource": permission.resource}
+    if permission.namespaced:
+        attributes["namespace"] = place.namespace
+    if permission.name:
+        attributes["name"] = permission.name
+    account = f"system:serviceaccount:{place.namespace}:{permission.account}"
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{place.namespace}", "system:authenticated"]
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": account, "groups": groups, "resourceAttributes": attributes},
+    }
+    answer = place.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    return mapping(answer.get("status")).get("allowed") is True
+
+
+def check_mode(place: Place) -> Iterator[Finding]:
+    """The most that policies may do, by the arguments of the Deployment."""
+    path = f"/apis/apps/v1/namespaces/{place.namespace}/deployments/{WEBHOOK}"
+    deployment = read(place.api, path)
+    if deployment is None:
+        text = f"there is no Deployment {WEBHOOK} in namespace {place.namespace}: the mode of the server is not known"
+        yield Finding(MODE, Level.UNKNOWN, text, "another namespace: --namespace NS")
+        return
+    template = mapping(mapping(deployment.get("spec")).get("template"))
+    containers = mapping(template.get("spec")).get("containers") or ()
+    words = [
+        str(word) for each in containers for word in (*(each.get("command") or ()), *(each.get("args") or ()))
+    ]
+    mode = _option(words, "--mode")
+    if mode:
+        text = f"the server runs with --mode {mode}: whatever policy files say, they do no more"
+        yield Finding(
+            MODE, Level.WARN, text, "when what is audited looks right: deploy/kustomize/overlays/enforce"
+        )
+    else:
+        yield Finding(MODE, Level.OK, "policies do what their files say")
+
+
+def _option(words: list[str], name: str) -> str:
+    for index, word in enumerate(words):
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name:
+            return words[index + 1] if index + 1 < len(words) else ""
+    return ""
+
+
+def check_pause(place: Place) -> Iterator[Finding]:
+    """Whether a pause is in force, or was meant to be."""
+    from webhook.policy.pause import CONFIG_MAP, PauseError, parse_pause  # noqa: PLC0415
+
+    stored = read(place.api, f"/api/v1/namespaces/{place.namespace}/configmaps/{CONFIG_MAP}")
+    if stored is None:
+        yield Finding(PAUSE, Level.OK, "there is none")
+        return
+    try:
+        pause = parse_pause(stored)
+    except PauseError as error:
+        yield Finding(
+            PAUSE,
+            Level.FAIL,
+            f"a pause was meant, but does not hold: {error}",
+            "podgate pause …, or podgate pause --end",
+        )
+        return
+    end = f"{pause.until:%Y-%m-%dT%H:%M:%SZ}"
+    if not pause.is_in_force(datetime.now(UTC)):
+        yield Finding(PAUSE, Level.OK, f"the last one ended at {end}")
+        return
+    whom = "all policies" if pause.policies is None else f"policies {', '.join(sorted(pause.policies))}"
+    by = f" by {pause.by}" if pause.by else ""
+    reason = f": {pause.reason}" if pause.reason else ""
+    yield Finding(PAUSE, Level.WARN, f"{whom} audit only until {end}{by}{reason}", "podgate pause --end")
