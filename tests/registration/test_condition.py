@@ -187,6 +187,20 @@ def test_a_plain_pod_concerns_none_of_these_rules(rule: Json) -> None:
     assert not is_called(entry, pod(), request_of())
 
 
+@pytest.mark.parametrize(
+    ("key", "called"),
+    [
+        pytest.param("example.com/reserved", False, id="a taint of its own"),
+        pytest.param("node.kubernetes.io/not-ready", True, id="one that every pod tolerates"),
+    ],
+)
+def test_a_pool_behind_a_taint_of_kubernetes_makes_every_toleration_count(key: str, called: bool) -> None:
+    reserved = pool("p", tolerations=[{"key": key, "operator": "Exists", "effect": "NoExecute"}])
+    policies = load(policy("one", {"reserveNodes": {"pools": ["p"]}}), reserved)
+    assert is_called(entries_of(policies)[VALIDATE_IGNORE], pod(), request_of()) is called
+    assert validate(gate(policies), request(pod())).allowed is not called
+
+
 ALL = {"limitOvercommit": {"cpu": {"maxLimitToRequest": 4}}}
 NARROWED: dict[str, tuple[Json, Json, Json]] = {
     "a namespace": ({"namespaces": ["team"]}, pod(), request_of(namespace="other")),
