@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import orjson
 import pytest
 import yaml
 
@@ -15,13 +17,15 @@ from tests.e2e.client import ApiError, path_of
 from tests.e2e.control_plane import CONTROLLERS
 from tests.e2e.podgate import PROGRAM, SHIPPED
 from tests.e2e.waiting import wait_for
+from webhook.watch import WATCHED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.e2e.client import Client, Json
     from tests.e2e.cluster import Cluster
     from tests.e2e.control_plane import ControlPlane
+    from tests.e2e.podgate import Podgate
 
 ROOT = Path(__file__).parents[2]
 KUSTOMIZE = ROOT / "deploy/kustomize"
@@ -36,6 +40,8 @@ COMPONENTS = {WEBHOOK: "webhook", CONTROLLER: "controller"}
 SYSTEM_CLUSTER_CRITICAL = 2_000_000_000
 #: Not there without cert-manager's own definitions.
 FOREIGN = "cert-manager.io/"
+#: Not there without KubeSphere.
+KUBESPHERE = {"Accessor"}
 
 
 def rendered(cluster: Cluster, folder: Path) -> str:
@@ -321,9 +327,9 @@ class TestProcesses:
     def test_the_controller_makes_everything_and_then_has_nothing_to_do(
         self, deployed: Cluster, cluster: Cluster
     ) -> None:
-        first = run_controller(deployed, "--enforce-failure-policy")
+        first = run_controller(deployed, "--enforce")
         assert (first.returncode, first.stdout) == (0, "changed\n"), first.stderr
-        second = run_controller(deployed, "--enforce-failure-policy")
+        second = run_controller(deployed, "--enforce")
         assert (second.returncode, second.stdout) == (0, "unchanged\n"), second.stderr
         for kind in (MUTATING, VALIDATING):
             entries = cluster.admin.read(kind, "", "gate.podgate.dev")["webhooks"]
@@ -332,3 +338,26 @@ class TestProcesses:
             )
         for name in ("podgate-tls", "podgate-ca"):
             assert cluster.admin.exists(path_of("Secret", NAMESPACE, name))
+
+    def test_the_webhook_sees_all_that_it_asks_about_and_the_pause(
+        self, deployed: Cluster, start_podgate: Callable[..., Podgate]
+    ) -> None:
+        user = deployed.add_service_account_user(NAMESPACE, WEBHOOK)
+        options = ("--live", "--kubeconfig", str(deployed.kubeconfig(user)), "--namespace", NAMESPACE)
+        podgate = start_podgate(options=options, facts=False)
+
+        def standing() -> Json:
+            found: Json = orjson.loads(podgate.get("/readyz")[1])
+            return found
+
+        seen = standing()
+        assert seen["facts"].keys() >= {"Namespace", "PriorityClass", "StorageClass"}
+        assert seen["facts"].keys() <= WATCHED.keys()
+        for kind, state in {**seen["facts"], "ConfigMap": seen["pause"]}.items():
+            assert "forbidden" not in state["fault"]
+            assert state["synced"] is (kind not in KUBESPHERE), (kind, state)
+        until = f"--from-literal=until={datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+        assert deployed.kubectl("create", "configmap", "podgate-pause", until, namespace=NAMESPACE).code == 0
+        wait_for(lambda: standing()["pause"]["paused"], "the pause is seen")
+        deployed.kubectl("delete", "configmap", "podgate-pause", namespace=NAMESPACE)
+        wait_for(lambda: not standing()["pause"]["paused"], "the end of the pause is seen")
