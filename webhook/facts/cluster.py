@@ -175,7 +175,7 @@ class Facts:
         """These facts with nothing known of one kind.
 
         Args:
-            kind: the kind.
+            kind: of which nothing is known now, such as `PriorityClass`.
             why: a reason, fit for the text of a denial.
         """
         tables = {known: table for known, table in self.tables.items() if known != kind}

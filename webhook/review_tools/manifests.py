@@ -78,7 +78,7 @@ def problems_in(
     """What is no object where one must stand, and what is no quantity or no text in a pod, a claim or a template of either.
 
     Args:
-        document: the document.
+        document: one of a file of manifests, of any shape.
         templates: the kinds that make pods.
         warned: where a value was found already that is not read as it is written; that it is no text need not be said as well.
     """
