@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-#: One repair is an accident, and three of the same object within `WINDOW_SECONDS` are a dispute.
+#: One repair of an object is an accident, and three in a row are a dispute.
 REPAIRS = 3
-WINDOW_SECONDS = 600.0
+#: A repair so long after the last begins a new row.
+ROW_SECONDS = 600.0
 #: The first pause of a dispute; each further repair doubles it. Argo CD and Flux reconcile every 3 and 10 minutes, a
 #: self-healing one within seconds.
 FIRST_PAUSE_SECONDS = 30.0
@@ -15,26 +16,27 @@ LONGEST_PAUSE_SECONDS = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """The repairs of one object: seconds of a monotonic clock, oldest first."""
+    """The repairs of one object in a row: how many, and when the last was, in seconds of a monotonic clock."""
 
-    repairs: tuple[float, ...] = ()
+    repairs: int = 0
+    last: float = 0.0
 
     def repaired(self, now: float) -> Contest:
-        """One more repair; those that are long past are forgotten."""
-        window = max(WINDOW_SECONDS, 2 * self._pause())
-        return replace(self, repairs=(*(at for at in self.repairs if now - at < window), now))
+        """One more repair."""
+        is_new_row = now - self.last > max(ROW_SECONDS, 2 * self._pause)
+        return Contest(1 if is_new_row else self.repairs + 1, now)
 
     @property
     def is_on(self) -> bool:
         """Whether this is a dispute."""
-        return len(self.repairs) >= REPAIRS
+        return self.repairs >= REPAIRS
 
     def left(self, now: float) -> float:
         """Seconds until the next repair may be tried."""
-        return max(0.0, self.repairs[-1] + self._pause() - now) if self.repairs else 0.0
+        return max(0.0, self.last + self._pause - now)
 
+    @property
     def _pause(self) -> float:
-        beyond = len(self.repairs) - REPAIRS
-        return (
-            min(FIRST_PAUSE_SECONDS * 2.0 ** min(beyond, 30), LONGEST_PAUSE_SECONDS) if beyond >= 0 else 0.0
-        )
+        if not self.is_on:
+            return 0.0
+        return min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.repairs - REPAIRS, 30), LONGEST_PAUSE_SECONDS)
