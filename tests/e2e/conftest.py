@@ -6,8 +6,7 @@ import itertools
 import os
 import re
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,10 +19,10 @@ from tests.e2e.registration import registered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
+    from pathlib import Path
 
     from tests.e2e.cluster import Cluster
 
-HERE = Path(__file__).parent
 WISH = "PODGATE_E2E"
 REQUIRED = "required"
 
@@ -35,22 +34,21 @@ _PLANES: list[ControlPlane] = []
 """Those that run, for the logs of a test that failed."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without the wish, no control plane starts."""
-    if os.environ.get(WISH):
-        return
-    skip = pytest.mark.skip(reason=f"end-to-end tests run with {WISH}=1: see tests/e2e/README.md")
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(skip)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Without the wish, or without the programs, no control plane starts. Raised here, one line tells of all the skips."""
+    if not os.environ.get(WISH):
+        pytest.skip(f"end-to-end tests run with {WISH}=1: see tests/e2e/README.md")
+    try:
+        find()
+    except NotThereError as error:
+        pytest.skip(str(error))
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A skip is a failure where the tests are required; a failure says where the logs are."""
     report = yield
-    if HERE not in item.path.parents:
-        return report
     if report.skipped and os.environ.get(WISH) == REQUIRED and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, where {WISH}={REQUIRED}: {report.longrepr}"
@@ -63,10 +61,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(scope="session")
 def programs() -> Programs:
     """The control plane's programs."""
-    try:
-        return find()
-    except NotThereError as error:
-        pytest.skip(str(error))
+    return find()
 
 
 @pytest.fixture(scope="session")
@@ -144,19 +139,23 @@ def kubelet(cluster: Cluster, namespace: str) -> Iterator[None]:
 
 @pytest.fixture
 def start_podgate(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Callable[..., Podgate]]:
-    """Start replicas: `start_podgate(policies=(SHIPPED, SITE), options=(), facts=True)`.
+    """Start replicas: `start_podgate(policies=(SHIPPED, SITE), options=(), facts=True, beside=cluster)`.
 
-    With `facts`, it is given what the cluster has now as files.
+    With `facts`, it is given what the cluster (`beside`, for one of the test's own) has now as files.
     """
     started: list[Podgate] = []
 
     def start(
-        policies: Sequence[Path] = (SHIPPED, SITE), options: Sequence[str] = (), *, facts: bool = True
+        policies: Sequence[Path] = (SHIPPED, SITE),
+        options: Sequence[str] = (),
+        *,
+        facts: bool = True,
+        beside: Cluster = cluster,
     ) -> Podgate:
         podgate = Podgate(tmp_path / f"podgate-{len(started)}", policies, options)
         started.append(podgate)
         if facts:
-            podgate.write_facts(facts_of(cluster))
+            podgate.write_facts(facts_of(beside))
         podgate.start()
         return podgate
 
@@ -171,12 +170,17 @@ def register(
 ) -> Iterator[Callable[..., None]]:
     """Make the webhook configurations of a podgate, and wait until they are in force: `register(podgate, **options)`.
 
-    The options are those of `registered`. They are gone after the test, before the namespace and podgate are.
+    The options are those of `registered`; `where=(cluster, namespace)` for a cluster of the test's own. They are gone
+    after the test, before the namespace and podgate are.
     """
     with ExitStack() as stack:
-        yield lambda podgate, **options: stack.enter_context(
-            registered(cluster, podgate, namespace, **options)
-        )
+
+        def enter(
+            podgate: Podgate, *, where: tuple[Cluster, str] = (cluster, namespace), **options: Any
+        ) -> None:
+            stack.enter_context(registered(podgate, *where, **options))
+
+        yield enter
 
 
 @pytest.fixture

@@ -68,8 +68,8 @@ def _entry(name: str, url: str, ca_bundle: str, policy: str, seconds: int, rules
 
 @contextmanager
 def registered(
-    cluster: Cluster,
     podgate: Podgate,
+    cluster: Cluster,
     namespace: str,
     *,
     change: Callable[[Json], None] = lambda _: None,
@@ -78,8 +78,8 @@ def registered(
     """The configurations are in force inside, and gone afterwards.
 
     Args:
-        cluster: where.
         podgate: who is called.
+        cluster: where.
         namespace: where the probe is tried.
         change: changes each configuration before it is created.
         probe: wait until every entry was called; not where podgate cannot answer.
@@ -95,6 +95,7 @@ def registered(
     finally:
         for configuration in made:
             cluster.admin.delete(path_to(configuration))
+        wait_for(lambda: _is_forgotten(cluster, podgate, namespace), "no webhook entry is called any more")
 
 
 def wait_until_called(cluster: Cluster, podgate: Podgate, namespace: str, entries: int = 3) -> None:
@@ -107,9 +108,22 @@ def wait_until_called(cluster: Cluster, podgate: Podgate, namespace: str, entrie
 
 def _called_for_a_probe(cluster: Cluster, podgate: Podgate, namespace: str) -> set[Any]:
     before = len(podgate.reviews())
+    _try_probe(cluster, namespace)
+    return {each["webhook"] for each in podgate.reviews()[before:]}
+
+
+def _is_forgotten(cluster: Cluster, podgate: Podgate, namespace: str) -> bool:
+    """Whether nobody is called, also where nobody could answer."""
+    before = len(podgate.reviews())
+    return _try_probe(cluster, namespace) and len(podgate.reviews()) == before
+
+
+def _try_probe(cluster: Cluster, namespace: str) -> bool:
+    """Whether a GPU pod would be admitted; one of our entries may refuse it, or fail."""
     try:
         cluster.admin.create(pod("probe", namespace, gpus=1), dryRun="All")
     except ApiError as error:
         if "podgate.dev" not in error.message:
             raise
-    return {each["webhook"] for each in podgate.reviews()[before:]}
+        return False
+    return True
