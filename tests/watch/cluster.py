@@ -9,6 +9,7 @@ from tests.cluster.scripted_server import Reply, Request, ScriptedServer, kubeco
 from webhook.cluster import Api
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
@@ -42,11 +43,11 @@ class Collection:
 class FakeCluster:
     """Serves `Collection`s; ``fault`` answers instead, as long as it is set."""
 
-    def __init__(self, *paths: str, port: int = 0) -> None:
+    def __init__(self, *paths: str, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self.collections: Mapping[str, Collection] = {path: Collection() for path in paths}
         self.fault: Callable[[Request, Reply], None] | None = None
         self.watch_fault: Callable[[Request, Reply], None] | None = None
-        self.server = ScriptedServer(self._answer, port)
+        self.server = ScriptedServer(self._answer, port, tls)
 
     def __enter__(self) -> FakeCluster:
         self.server.__enter__()
