@@ -106,9 +106,8 @@ def _own(outcome: Outcome, endpoint: Endpoint) -> Outcome:
     failure_policy = OWN_POLICIES.get(endpoint)
     if failure_policy is None:
         return outcome
-    return replace(
-        outcome, reports=tuple(r for r in outcome.reports if r.rule.failure_policy == failure_policy)
-    )
+    reports = tuple([each for each in outcome.reports if each.rule.failure_policy == failure_policy])
+    return outcome if len(reports) == len(outcome.reports) else replace(outcome, reports=reports)
 
 
 def _record(outcome: Outcome, endpoint: Endpoint, warnings: int) -> ReviewRecord:
@@ -124,9 +123,7 @@ def _record(outcome: Outcome, endpoint: Endpoint, warnings: int) -> ReviewRecord
         user=request.username,
         dry_run=request.dry_run,
         decision=_decision(outcome, mutating=endpoint is Endpoint.MUTATE),
-        results=tuple(
-            (r.rule.policy, r.rule.name, r.result.value, r.rule.mode.value) for r in outcome.reports
-        ),
+        results=tuple([(r.rule.policy, r.rule.name, r.result, r.rule.mode) for r in outcome.reports]),
         changes=tuple((*change.rule.split("/", 1), change.field) for change in outcome.changes),  # type: ignore[misc]
         policies=outcome.policy_set.hash,
         warnings=warnings,

@@ -45,9 +45,11 @@ class Resolved(NamedTuple):
 
     def not_asked(self, rule: CompiledRule, view: View) -> tuple[Finding, ...]:
         """Why a rule shall not run; () if it shall."""
-        found = self._lifted(rule, view) if self.matches else None
-        if found is None and isinstance(self.answer, Unknown):
-            found = unknown(self.answer)
+        policy, answer = self.base.policy, self.answer
+        can_be_lifted = self.matches and (policy.opt_out or policy.exceptions)
+        found = self._lifted(rule, view) if can_be_lifted else None
+        if found is None and answer is not True:  # else unknown: of what does not apply no rule is asked
+            found = unknown(answer) if isinstance(answer, Unknown) else None
         return () if found is None else (found,)
 
     def _lifted(self, rule: CompiledRule, view: View) -> Finding | None:

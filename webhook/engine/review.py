@@ -203,11 +203,13 @@ def _verify(gate: Gate, lanes: Lanes, as_received: View) -> Iterator[Report]:
         if not gate.judges(compiled):
             continue
         ceiling = compiled.ceiling if settled else Mode.WARN
-        own = [
+        own = (
             *_unapplied(missing.get(compiled.key, ())),
             *_own_verification(compiled, findings, as_received),
-        ]
-        yield _report(compiled, (*findings, *(replace(finding, ceiling=ceiling) for finding in own)))
+        )
+        if own:
+            own = (*findings, *(replace(finding, ceiling=ceiling) for finding in own))
+        yield _report(compiled, own or findings)
 
 
 def _policies_of(view: View) -> str:
@@ -215,15 +217,18 @@ def _policies_of(view: View) -> str:
     return annotations.carried(view.subject.object, annotations.POLICIES)
 
 
-def _unapplied(changes: Sequence[Change]) -> Iterator[Finding]:
-    if changes:
-        yield fail("unapplied", changes[0].path, fields=", ".join(change.field for change in changes))
+def _unapplied(changes: Sequence[Change]) -> tuple[Finding, ...]:
+    if not changes:
+        return ()
+    return (fail("unapplied", changes[0].path, fields=", ".join(change.field for change in changes)),)
 
 
-def _own_verification(compiled: CompiledRule, findings: tuple[Finding, ...], view: View) -> Iterator[Finding]:
+def _own_verification(
+    compiled: CompiledRule, findings: tuple[Finding, ...], view: View
+) -> tuple[Finding, ...]:
     rule = compiled.rule
-    if isinstance(rule, MutatingRule) and NOT_ASKED.isdisjoint(finding.text for finding in findings):
-        yield from rule.verify(view.subject)
+    was_asked = not findings or NOT_ASKED.isdisjoint([finding.text for finding in findings])
+    return tuple(rule.verify(view.subject)) if was_asked and isinstance(rule, MutatingRule) else ()
 
 
 def _judge(gate: Gate, request: AdmissionRequest, as_received: View, audited: View) -> Iterator[Report]:

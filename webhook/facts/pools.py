@@ -107,9 +107,11 @@ class AcceleratorPool(PoolSpec):
 
     def offers(self, asked: Collection[str]) -> bool:
         """Whether its nodes have all of the accelerator resources asked for, and there is one."""
-        return bool(asked) and all(
-            any(glob_matches(pattern, name) for pattern in self.resource_names) for name in asked
-        )
+        return bool(asked) and all(map(self._offers_one, asked))
+
+    def _offers_one(self, name: str) -> bool:
+        # Most pools name their resources without a glob.
+        return name in self.resource_names or any(glob_matches(each, name) for each in self.resource_names)
 
 
 def possible_pools(

@@ -316,32 +316,32 @@ class Draft:
     def _way(self, path: Path, kind: type) -> Any:
         """`_writable` without counting; a place is looked for once, until a container is taken away or replaced."""
         known = self._ways.get(path)
-        if known is not None and isinstance(known, kind):
+        if known is not None and type(known) is kind:
             return known
         if not path:
             self.object = node = self._copy(self.object)
         else:
             segment = path[-1]
             parent = self._way(path[:-1], list if isinstance(segment, int) else dict)
-            node = self._child(parent, segment, path, kind)
+            node = parent.get(segment) if type(parent) is dict else value_at(parent, (segment,))
+            if node is None:
+                node = self._make(parent, segment, kind)
+            elif type(node) is not kind and not isinstance(node, kind):
+                place = format_field(self.object, path)
+                raise DraftError(f"{place} is a {type(node).__name__}, not a {kind.__name__}")
+            elif self._copies.get(id(node)) is not node:
+                node = parent[segment] = self._copy(node)  # equal: nothing to take back
         self._ways[path] = node
         return node
 
-    def _child(self, parent: Any, segment: str | int, path: Path, kind: type) -> Any:
-        """What stands at `segment` of `parent`, made or copied."""
-        child = parent.get(segment) if type(parent) is dict else value_at(parent, (segment,))
-        if child is None:
-            child = self._copy(kind())
-            if isinstance(segment, int) and segment == len(parent):
-                self._append(parent, child)
-            else:
-                self._put(parent, segment, child)
-        elif type(child) is not kind and not isinstance(child, kind):
-            place = format_field(self.object, path)
-            raise DraftError(f"{place} is a {type(child).__name__}, not a {kind.__name__}")
-        elif self._copies.get(id(child)) is not child:
-            child = parent[segment] = self._copy(child)  # equal: nothing to take back
-        return child
+    def _make(self, parent: Any, segment: str | int, kind: type) -> Any:
+        """An empty container of our own where there is none."""
+        node = self._copy(kind())
+        if isinstance(segment, int) and segment == len(parent):
+            self._append(parent, node)
+        else:
+            self._put(parent, segment, node)
+        return node
 
     def _copy(self, node: Any) -> Any:
         if self._copies.get(id(node)) is node:

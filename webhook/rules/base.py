@@ -219,11 +219,6 @@ class Received:
         """The pools in which the pod could land, as some rule left it."""
         return possible_pools(self.pools, placement_of(pod), self.workload.accelerators)
 
-    def holders_in(self, pod: Mapping[str, Any]) -> tuple[Container, ...]:
-        """The containers that hold an accelerator, as some rule left them."""
-        paths = set(self.workload.holders)
-        return tuple([each for each in containers(pod) if each.path in paths]) if paths else ()
-
     @cached_property
     def namespace(self) -> Namespace | Unknown:
         """The namespace that the request names."""
@@ -300,7 +295,8 @@ class Subject:
     @property
     def holders(self) -> tuple[Container, ...]:
         """The containers that hold an accelerator, as they are now."""
-        return self.once(self.received.holders_in)
+        paths = set(self.workload.holders)
+        return tuple([each for each in self.once(containers) if each.path in paths]) if paths else ()
 
     def once(self, compute: Callable[[Mapping[str, Any]], _Value]) -> _Value:
         """What follows from the object as it is now; computed again only after a rule wrote.

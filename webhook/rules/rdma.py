@@ -42,9 +42,9 @@ def injector(subject: Subject) -> str:
 def switched_off(holder: Container) -> Path:
     """Where a container switches RDMA off, () if it does not; of two entries with one name the last counts."""
     entries = list_at(holder.value, ("env",))
-    for index, entry in reversed(list(enumerate(entries))):
-        if value_at(entry, ("name",)) == SWITCH:
-            value = value_at(entry, ("value",))
+    for index in range(len(entries) - 1, -1, -1):
+        if value_at(entries[index], ("name",)) == SWITCH:
+            value = value_at(entries[index], ("value",))
             is_on = isinstance(value, str) and _NOT_ZERO.match(value)
             return (*holder.path, "env", index) if is_on else ()
     return ()
