@@ -1,24 +1,32 @@
-"""Mutated real reviews against the whole WSGI application: no 500, no hang, no growth.
+"""Reviews that nobody honest sends against the whole WSGI application: no 500, no hang, no growth, no answer against the rules.
 
-Usage: python -m tests.hostile.fuzz [--seconds 60] [--seed N]
+Usage: python -m tests.hostile.fuzz [--seconds 60] [--seed N] [--processes 2] [--findings DIR]
+       python -m tests.hostile.fuzz --replay FILE
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import multiprocessing
 import random
 import sys
 import time
+import traceback
+from base64 import b64decode, b64encode
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonpatch
 import orjson
 import structlog
 
-from tests.bench.bodies import accelerator_pods, plain_pod
+from tests.admission.wire import check_answer, patch_of
 from tests.hostile.app import make_client
-from tests.hostile.objects import OBJECTS, review
+from tests.hostile.fuzz_seeds import mutated, policy_sets, seeds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,115 +34,236 @@ if TYPE_CHECKING:
     from flask.testing import FlaskClient
 
 MOST_SECONDS = 1.0
+"""Of processor time for one call; who is slower is asked twice more, for other processes share the caches."""
 MOST_GROWTH = 50 * 1024
-"""KiB, from the first thousandth review to the last one."""
-PATHS = ("/mutate", "/validate", "/validate/fail", "/validate/ignore")
-VALUES: list[Any] = [
-    *(None, True, False, 0, -1, 2**63 - 1, -(2**63), 2**64 - 1, 1e300, 0.1, "", "x", "8", "1e9", "-1", "9" * 400, "a" * 5_000),
-    *("\u202e\x00", "true", "nvidia.com/gpu", "../..", "*", [], {}, [None], [[]], {"": None}, {"a": {"b": [1]}}),
-    *({"nvidia.com/gpu": "8"}, [{"name": "x"}] * 50, {f"k{n}": "v" for n in range(50)}),
-]  # fmt: skip
+"""KiB, from when everything was used once to the end."""
+WARM = 3_000
+"""Reviews until everything was used once: bounded caches of texts are full then."""
+SAMPLE = 1_000
+FRESH = 20_000
+"""Reviews after which new seeds are generated."""
+PATHS = ("/mutate", "/mutate", "/validate", "/validate/fail", "/validate/ignore")
+CODES = (200, 400, 413)
+MOST_FINDINGS = 10
 
 
-def seeds() -> list[bytes]:
-    """Reviews as API servers send them, and the small ones among the hostile objects."""
-    real = [body for each in (*accelerator_pods(), *plain_pod()) for body in (each.mutate, each.validate)]
-    made = [orjson.dumps(review(make())) for name, make in OBJECTS.items() if "00 " not in name]
-    return [*real, *(body for body in made if len(body) < 100_000)]
+@dataclass
+class Summary:
+    """What one process saw."""
+
+    sent: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    slowest: float = 0.0
+    growth: int = 0
+    findings: list[str] = field(default_factory=list)
+
+    def __add__(self, other: Summary) -> Summary:
+        """Both together."""
+        return Summary(
+            self.sent + other.sent,
+            self.counts + other.counts,
+            max(self.slowest, other.slowest),
+            max(self.growth, other.growth),
+            self.findings + other.findings,
+        )
 
 
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every map and list with each key or index of it."""
-    for key in list(value) if isinstance(value, dict) else range(len(value)):
-        yield value, key
-        if isinstance(value[key], (dict, list)):
-            yield from places(value[key])
+class Fuzzer:
+    """The three sets of policies, and what is asked of every answer.
+
+    Args:
+        summary: where is counted.
+    """
+
+    def __init__(self, summary: Summary) -> None:
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+        self._clients = {name: make_client(policies=found) for name, found in policy_sets().items()}
+        self.summary = summary
+
+    @property
+    def sets(self) -> list[str]:
+        """The names of the sets of policies."""
+        return list(self._clients)
+
+    def fault(self, policies: str, path: str, body: bytes) -> str:
+        """What is wrong with the answer to a body, "" if nothing."""
+        try:
+            self._check(self._clients[policies], path, body)
+        except AssertionError as error:
+            return f"{error}\n{traceback.format_exc(limit=-3)}"
+        except Exception:  # noqa: BLE001  # whatever it is, it is what we look for
+            return traceback.format_exc(limit=-8)
+        return ""
+
+    def _check(self, client: FlaskClient, path: str, body: bytes) -> None:
+        code, answer = self._timed(client, path, body)
+        self.summary.counts[f"{path} {code}"] += 1
+        assert code in CODES, f"code {code}"
+        if code != 200:
+            assert orjson.loads(answer)["code"] == code
+            return
+        asked, given = orjson.loads(body), orjson.loads(answer)
+        check_answer(given, asked, mutating=path == "/mutate")
+        self._count(asked, given["response"])
+        if path == "/mutate":
+            _check_twice(client, asked, given["response"])
+        elif path == "/validate":
+            _check_parts(client, body, given["response"])
+
+    def _timed(self, client: FlaskClient, path: str, body: bytes) -> tuple[int, bytes]:
+        for _ in range(3):
+            started = time.thread_time()
+            answer = client.post(path, data=body, content_type="application/json")
+            took = time.thread_time() - started
+            if took <= MOST_SECONDS:
+                break
+        self.summary.slowest = max(self.summary.slowest, took)
+        assert took <= MOST_SECONDS, f"took {took:.1f} s"
+        return answer.status_code, answer.data
+
+    def _count(self, asked: Any, response: Any) -> None:
+        counts, request = self.summary.counts, asked["request"]
+        counts[f"operation {request['operation']}"] += 1
+        counts["allowed" if response["allowed"] else "denied"] += 1
+        counts["patched"] += "patch" in response
+        counts["with warnings"] += "warnings" in response
+        kind = request["kind"]["kind"]
+        counts[
+            f"kind {kind if isinstance(kind, str) and kind.isalpha() and len(kind) < 30 else 'other'}"
+        ] += 1
 
 
-def mutated(body: bytes, dice: random.Random) -> bytes:
-    """The review with up to eight values, keys, list items or bytes changed."""
-    asked = orjson.loads(body)
-    asked["request"]["operation"] = dice.choice(["CREATE", "CREATE", "UPDATE", "DELETE", "CONNECT"])
-    if asked["request"]["operation"] == "UPDATE":
-        asked["request"]["oldObject"] = orjson.loads(body)["request"]["object"]
-    for _ in range(dice.randint(0, 8)):
-        change(asked, dice)
-    body = orjson.dumps(asked)
-    return damaged(body, dice) if dice.random() < 0.1 else body
-
-
-def change(asked: Any, dice: random.Random) -> None:
-    """One change somewhere, mostly in the object."""
-    within = asked["request"].get("object") if isinstance(asked.get("request"), dict) else None
-    found = list(places(within if isinstance(within, dict) and dice.random() < 0.9 else asked))
-    if not found:
+def _check_twice(client: FlaskClient, asked: Any, response: Any) -> None:
+    """The patch applies, and a second call for what comes of it changes nothing."""
+    if "patch" not in response:
         return
-    holder, key = dice.choice(found)
-    match dice.randrange(5):
-        case 0:
-            del holder[key]
-        case 1 if isinstance(holder, dict):
-            holder[str(dice.choice(VALUES))[:300]] = holder[key]
-        case 2 if isinstance(holder, list):
-            holder.extend(orjson.loads(orjson.dumps([holder[key]] * dice.randint(1, 200))))
-        case 3:
-            other, place = dice.choice(found)
-            holder[key] = orjson.loads(orjson.dumps(other[place]))
-        case _:
-            holder[key] = orjson.loads(orjson.dumps(dice.choice(VALUES)))
+    asked["request"]["object"] = jsonpatch.apply_patch(asked["request"]["object"], patch_of(response))
+    answer = client.post("/mutate", data=orjson.dumps(asked), content_type="application/json")
+    assert answer.status_code == 200, f"code {answer.status_code} at the second call"
+    again = patch_of(orjson.loads(answer.data)["response"])
+    assert not again, f"the second call changes {again[:3]}"
 
 
-def damaged(body: bytes, dice: random.Random) -> bytes:
-    start, end = sorted(dice.choices(range(len(body) + 1), k=2))
-    return dice.choice(
-        [body[:start], body[:start] + body[end:], body[:start] + dice.randbytes(8) + body[start:]]
-    )
+def _check_parts(client: FlaskClient, body: bytes, response: Any) -> None:
+    """`/validate` allows what both of its parts allow."""
+    parts = [
+        orjson.loads(client.post(path, data=body, content_type="application/json").data)
+        for path in ("/validate/fail", "/validate/ignore")
+    ]
+    assert response["allowed"] is all(part["response"]["allowed"] for part in parts), "the parts disagree"
+
+
+def reviews(seed: int, sets: list[str]) -> Iterator[tuple[str, str, bytes]]:
+    """Set of policies, path and body without end."""
+    dice = random.Random(seed)
+    for round_ in range(sys.maxsize):
+        bodies = seeds(seed + 2 * round_)
+        for _ in range(FRESH):
+            yield dice.choice(sets), dice.choice(PATHS), mutated(dice.choice(bodies), dice)
+
+
+def run(seconds: float, seed: int, findings: Path) -> Summary:
+    """Send reviews until the time is over; a finding is written into a file of its own, and the next review is sent."""
+    summary, first = Summary(), 0
+    fuzzer = Fuzzer(summary)
+    endless = reviews(seed, fuzzer.sets)
+    first_review = next(endless)  # the first seeds take some seconds
+    end = time.monotonic() + seconds
+    for policies, path, body in chain([first_review], endless):
+        if time.monotonic() > end or len(summary.findings) >= MOST_FINDINGS:
+            break
+        fault = fuzzer.fault(policies, path, body)
+        if fault:
+            summary.findings.append(write_finding(findings, policies, path, body, fault))
+        summary.sent += 1
+        summary.counts[f"policies {policies}"] += 1
+        if summary.sent == WARM:
+            first = resident()
+        elif first and summary.sent % SAMPLE == 0:
+            summary.growth = max(summary.growth, resident() - first)
+    if summary.growth > MOST_GROWTH:
+        summary.findings.append(f"seed {seed}: grew by {summary.growth} KiB")
+    return summary
 
 
 def resident() -> int:
+    """Memory of this process now, in KiB."""
     gc.collect()
     return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0])
 
 
-def fault_of(client: FlaskClient, body: bytes, path: str) -> str:
-    """What is wrong with the answer to a body, "" if nothing."""
-    started = time.process_time()
-    try:
-        code = client.post(path, data=body, content_type="application/json").status_code
-    except Exception as error:  # noqa: BLE001  # whatever it is, it is what we look for
-        return f"raised {error!r}"
-    took = time.process_time() - started
-    if took > MOST_SECONDS:
-        return f"took {took:.1f} s"
-    return "" if code in (200, 400, 413) else f"code {code}"
+def write_finding(folder: Path, policies: str, path: str, body: bytes, fault: str) -> str:
+    """Write what `--replay` needs, and say where it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"finding-{time.time_ns()}.json"
+    text = {"policies": policies, "path": path, "fault": fault, "body": b64encode(body).decode()}
+    file.write_bytes(orjson.dumps(text, option=orjson.OPT_INDENT_2))
+    return f"{file}: {policies} {path}: {fault}"
 
 
-def fuzz(seconds: float, seed: int) -> tuple[int, str]:
-    """How many reviews were sent, and the first fault, "" if there was none."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    dice, client, bodies, first, sent = random.Random(seed), make_client(), seeds(), 0, 0
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        body, path = mutated(dice.choice(bodies), dice), dice.choice(PATHS)
-        fault = fault_of(client, body, path)
-        if fault:
-            Path("fuzz-fault.json").write_bytes(body)
-            return sent, f"{path}: {fault}; the body is in fuzz-fault.json"
-        sent += 1
-        first = resident() if sent == 1_000 else first
-    growth = resident() - first if first else 0
-    return sent, f"grew by {growth} KiB" if growth > MOST_GROWTH else ""
+def replay(file: Path) -> str:
+    """The fault that a finding still shows, "" if none."""
+    found = orjson.loads(file.read_bytes())
+    return Fuzzer(Summary()).fault(found["policies"], found["path"], b64decode(found["body"]))
+
+
+def shown(summary: Summary, seconds: float) -> str:
+    """The closing summary."""
+    lines = [f"{summary.sent} reviews in {seconds:.0f} s, {summary.sent / max(seconds, 0.001):.0f} a second"]
+    lines += [f"  {name}: {count}" for name, count in sorted(summary.counts.items())]
+    lines += [
+        f"  slowest call: {1000 * summary.slowest:.0f} ms",
+        f"  growth of a process: {summary.growth} KiB",
+    ]
+    return "\n".join([*lines, *summary.findings, f"{len(summary.findings) or 'no'} findings"])
+
+
+def _worker(seconds: float, seed: int, findings: Path, results: Any) -> None:
+    results.put(run(seconds, seed, findings))
+
+
+def fuzz(seconds: float, seed: int, processes: int, findings: Path) -> Summary:
+    """All processes together, each with a seed of its own."""
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    workers = [
+        context.Process(
+            target=_worker, args=(seconds, seed + 1_000_003 * number, findings, results), daemon=True
+        )
+        for number in range(processes)
+    ]
+    for worker in workers:
+        worker.start()
+    found = Summary()
+    for worker in workers:
+        try:
+            found += results.get(timeout=seconds + 120)
+        except Exception:  # noqa: BLE001  # queue.Empty: it hangs, or it is gone
+            found.findings.append(f"a process hangs or died (exit code {worker.exitcode})")
+            worker.kill()
+    return found
 
 
 def main() -> int:
     """Run for a while and say what came out."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"), metavar="DIR")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="send one finding again")
     options = parser.parse_args()
-    sent, fault = fuzz(options.seconds, options.seed)
-    sys.stdout.write(f"{sent} reviews, seed {options.seed}: {fault or 'no fault'}\n")
-    return int(bool(fault))
+    if options.replay:
+        fault = replay(options.replay)
+        sys.stdout.write(f"{fault or 'no fault any more'}\n")
+        return int(bool(fault))
+    sys.stdout.write(f"seed {options.seed}\n")
+    started = time.monotonic()
+    found = fuzz(options.seconds, options.seed, options.processes, options.findings)
+    sys.stdout.write(f"{shown(found, time.monotonic() - started)}\n")
+    return int(bool(found.findings))
 
 
 if __name__ == "__main__":
