@@ -165,20 +165,15 @@ def start_podgate(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[
 
 
 @pytest.fixture
-def register(
-    cluster: Cluster, namespace: str, start_podgate: Callable[..., Podgate]
-) -> Iterator[Callable[..., None]]:
-    """Make the webhook configurations of a podgate, and wait until they are in force: `register(podgate, **options)`.
+def register(cluster: Cluster, start_podgate: Callable[..., Podgate]) -> Iterator[Callable[..., None]]:
+    """Make the webhook configurations of a podgate, and wait until they are in force: `register(podgate, change=…)`.
 
-    The options are those of `registered`; `where=(cluster, namespace)` for a cluster of the test's own. They are gone
-    after the test, before the namespace and podgate are.
+    With `where=`, in a cluster of the test's own. They are gone after the test, before the namespace and podgate are.
     """
     with ExitStack() as stack:
 
-        def enter(
-            podgate: Podgate, *, where: tuple[Cluster, str] = (cluster, namespace), **options: Any
-        ) -> None:
-            stack.enter_context(registered(podgate, *where, **options))
+        def enter(podgate: Podgate, *, where: Cluster = cluster, **options: Any) -> None:
+            stack.enter_context(registered(podgate, where, **options))
 
         yield enter
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.e2e.client import ApiError, Json, path_to
 from tests.e2e.waiting import wait_for
-from tests.e2e.workloads import pod
+from webhook.cli.folders import read_folders
+from webhook.policy import load_policy_set
+from webhook.registration import Endpoint, webhook_configurations
+from webhook.rules.base import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,113 +20,79 @@ if TYPE_CHECKING:
 
 NAME = "gate.podgate.dev"
 MUTATE, FAIL, IGNORE = "mutate.podgate.dev", "fail.validate.podgate.dev", "ignore.validate.podgate.dev"
-EXCLUDED = ("kube-system", "kube-public", "kube-node-lease", "podgate-system")
+"""Of both configurations, and of their entries: users see them in messages, so that they are written out here."""
 
-PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
-CLAIMS = PODS | {"operations": ["CREATE"], "resources": ["persistentvolumeclaims"]}
-SUBRESOURCES = PODS | {"operations": ["UPDATE"], "resources": ["pods/ephemeralcontainers", "pods/resize"]}
-APPS = {
-    "apiGroups": ["apps"],
-    "apiVersions": ["v1"],
-    "operations": ["CREATE", "UPDATE"],
-    "resources": ["deployments", "statefulsets", "daemonsets", "replicasets"],
-}
-JOBS = APPS | {"apiGroups": ["batch"], "resources": ["jobs", "cronjobs"]}
+MARKER = "in-force.e2e.podgate.dev"
+NOBODY = "https://127.0.0.1:1/"
+"""A port at which nobody listens: a call of it fails at once."""
 
 
-def configurations(url: str, ca_bundle: str) -> tuple[Json, Json]:
-    """The mutating and the validating configuration, by URL."""
-    mutating = [_entry(MUTATE, f"{url}/mutate", ca_bundle, "Ignore", 3, [PODS, CLAIMS])]
-    mutating[0]["reinvocationPolicy"] = "IfNeeded"
-    rules = [PODS, SUBRESOURCES, CLAIMS, APPS, JOBS]
-    validating = [
-        _entry(FAIL, f"{url}/validate/fail", ca_bundle, "Fail", 2, rules),
-        _entry(IGNORE, f"{url}/validate/ignore", ca_bundle, "Ignore", 2, rules),
-    ]
-    return (
-        _configuration("MutatingWebhookConfiguration", mutating),
-        _configuration("ValidatingWebhookConfiguration", validating),
-    )
-
-
-def _configuration(kind: str, entries: list[Json]) -> Json:
-    version = "admissionregistration.k8s.io/v1"
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": NAME}, "webhooks": entries}
-
-
-def _entry(name: str, url: str, ca_bundle: str, policy: str, seconds: int, rules: list[Json]) -> Json:
-    outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(EXCLUDED)}
-    return {
-        "name": name,
-        "clientConfig": {"url": url, "caBundle": ca_bundle},
-        "rules": rules,
-        "failurePolicy": policy,
-        "matchPolicy": "Equivalent",
-        "namespaceSelector": {"matchExpressions": [outside]},
-        "sideEffects": "None",
-        "timeoutSeconds": seconds,
-        "admissionReviewVersions": ["v1"],
-    }
+def configurations(podgate: Podgate) -> tuple[Json, Json]:
+    """The mutating and the validating configuration for the policies of a podgate, by URL."""
+    loaded = load_policy_set(read_folders(podgate.policies), mode_ceiling=Mode.ENFORCE)
+    endpoint = Endpoint(url=podgate.url, ca_bundle=(podgate.folder / "ca.crt").read_bytes())
+    return webhook_configurations(loaded.policy_set, endpoint, enforce_failure_policy=True)
 
 
 @contextmanager
 def registered(
-    podgate: Podgate,
-    cluster: Cluster,
-    namespace: str,
-    *,
-    change: Callable[[Json], None] = lambda _: None,
-    probe: bool = True,
+    podgate: Podgate, cluster: Cluster, *, change: Callable[[Json], None] = lambda _: None
 ) -> Iterator[None]:
-    """The configurations are in force inside, and gone afterwards.
+    """The configurations are in force inside, and gone afterwards, whether podgate answers or not.
 
     Args:
         podgate: who is called.
         cluster: where.
-        namespace: where the probe is tried.
         change: changes each configuration before it is created.
-        probe: wait until every entry was called; not where podgate cannot answer.
     """
-    made = configurations(podgate.url, podgate.ca_bundle)
+    made = configurations(podgate)
     for configuration in made:
         change(configuration)
-        cluster.admin.replace(configuration)
+        put_in_force(cluster, configuration)
     try:
-        if probe:
-            wait_until_called(cluster, podgate, namespace, sum(len(each["webhooks"]) for each in made))
         yield
     finally:
         for configuration in made:
-            cluster.admin.delete(path_to(configuration))
-        wait_for(lambda: _is_forgotten(cluster, podgate, namespace), "no webhook entry is called any more")
+            take_out_of_force(cluster, configuration)
 
 
-def wait_until_called(cluster: Cluster, podgate: Podgate, namespace: str, entries: int = 3) -> None:
-    """Try a GPU pod, without creating it, until as many different entries were called for it."""
-    wait_for(
-        lambda: len(_called_for_a_probe(cluster, podgate, namespace)) == entries,
-        "every webhook entry is called",
-    )
+def put_in_force(cluster: Cluster, configuration: Json) -> None:
+    """Create or replace a configuration, and wait until the API server goes by it.
+
+    It gets an entry more, as a marker: for one ConfigMap, which it refuses. Where the marker works, so do the others.
+    """
+    take_out_of_force(cluster, configuration)
+    cluster.admin.create(configuration | {"webhooks": [*configuration["webhooks"], _marker(configuration)]})
+    wait_for(lambda: _is_in_force(cluster, configuration), f"the {configuration['kind']} is in force")
 
 
-def _called_for_a_probe(cluster: Cluster, podgate: Podgate, namespace: str) -> set[Any]:
-    before = len(podgate.reviews())
-    _try_probe(cluster, namespace)
-    return {each["webhook"] for each in podgate.reviews()[before:]}
+def take_out_of_force(cluster: Cluster, configuration: Json) -> None:
+    """Delete a configuration, and wait until nobody is called any more."""
+    cluster.admin.delete(path_to(configuration))
+    wait_for(lambda: not _is_in_force(cluster, configuration), f"the {configuration['kind']} is forgotten")
 
 
-def _is_forgotten(cluster: Cluster, podgate: Podgate, namespace: str) -> bool:
-    """Whether nobody is called, also where nobody could answer."""
-    before = len(podgate.reviews())
-    return _try_probe(cluster, namespace) and len(podgate.reviews()) == before
+def _marker(configuration: Json) -> Json:
+    return {
+        "name": MARKER,
+        "clientConfig": {"url": NOBODY},
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+        ],
+        "objectSelector": {"matchLabels": {MARKER: configuration["kind"]}},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+        "admissionReviewVersions": ["v1"],
+    }
 
 
-def _try_probe(cluster: Cluster, namespace: str) -> bool:
-    """Whether a GPU pod would be admitted; one of our entries may refuse it, or fail."""
+def _is_in_force(cluster: Cluster, configuration: Json) -> bool:
+    metadata = {"name": "probe", "namespace": "default", "labels": {MARKER: configuration["kind"]}}
     try:
-        cluster.admin.create(pod("probe", namespace, gpus=1), dryRun="All")
+        cluster.admin.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, dryRun="All")
     except ApiError as error:
-        if "podgate.dev" not in error.message:
+        if MARKER not in error.message:
             raise
-        return False
-    return True
+        return True
+    return False
