@@ -21,7 +21,7 @@ from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Draft
 from webhook.kube.field_path import list_at, mapping_at
 from webhook.kube.node_affinity import Placement, placement_of
-from webhook.kube.pod import Container, containers
+from webhook.kube.pod import Container, Requests, container_requests, containers
 from webhook.kube.workload import Workload, inspect_workload
 from webhook.rules.bindings import bind
 
@@ -283,6 +283,11 @@ class Subject:
         return self.received.workload
 
     @property
+    def requests(self) -> Mapping[Path, Requests]:
+        """What each container asks for now, by its path; see `container_requests`."""
+        return self.once(_requests_of)
+
+    @property
     def placement(self) -> Placement:
         """Where the pod may go, as its selector and affinity are now."""
         return self.once(placement_of)
@@ -318,6 +323,10 @@ class Subject:
     def bindings(self) -> Bindings:
         """What expressions see; made anew only after a rule wrote."""
         return self.once(self.received.bind)
+
+
+def _requests_of(pod: Mapping[str, Any]) -> Mapping[Path, Requests]:
+    return {each.path: container_requests(each.value) for each in containers(pod)}
 
 
 def _labels_of(thing: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -212,7 +212,7 @@ class LimitAcceleratorCount(ValidatingRule):
     def _containers(self, subject: Subject, held: list[Container], limit: CountLimit) -> Iterator[Finding]:
         counts = subject.workload.accelerators
         for container in held:
-            requests = container_requests(container.value)
+            requests = subject.requests[container.path]
             own = {name: _in_devices(subject, name, requests[name]) for name in counts if name in requests}
             for resource, count in self._totals(own).items():
                 yield from _violations("container", resource, count, limit, [container])

@@ -9,7 +9,7 @@ from pydantic import PlainValidator, model_validator
 from webhook.documents import Path
 from webhook.documents.schema import Schema, shown
 from webhook.kube.field_path import mapping_at
-from webhook.kube.pod import container_requests, containers, own_requests, quantities
+from webhook.kube.pod import containers, own_requests, quantities
 from webhook.kube.quantity import Quantity, QuantityError, format_quantity, parse_quantity
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail
 
@@ -87,14 +87,15 @@ class LimitOvercommit(ValidatingRule):
         """See `ValidatingRule.validate_subject`."""
         pod = subject.object
         for each in subject.once(containers):
-            yield from self._judge(pod, (*each.path, "resources"), container_requests(each.value))
+            yield from self._judge(pod, (*each.path, "resources"), subject.requests[each.path])
         if mapping_at(pod, POD_LEVEL):
             yield from self._judge(pod, POD_LEVEL, own_requests(pod))
 
     def _judge(
         self, pod: Mapping[str, Any], base: Path, requests: Mapping[str, Quantity]
     ) -> Iterator[Finding]:
-        limits = quantities(mapping_at(pod, (*base, "limits")))
+        given = mapping_at(pod, (*base, "limits"))
+        limits = quantities({name: given[name] for name in ("cpu", "memory") if name in given})
         for resource, ratio in (("cpu", self.cpu), ("memory", self.memory)):
             # A resource with a limit lacks a request here only where that is no quantity, which the API server refuses.
             if ratio and resource in requests and limits.get(resource, 0) > 0:

@@ -115,7 +115,7 @@ class LimitResourcesPerAccelerator(ValidatingRule):
         if self.when_missing == "ignore" or _is_stated_by_pod(subject.object, resource):
             return
         for holder in subject.holders:
-            if container_requests(holder.value).get(resource, 0) <= 0:
+            if subject.requests[holder.path].get(resource, 0) <= 0:
                 place: Path = (*holder.path, "resources", "requests", resource)
                 missing = fail("missing", place, resource=resource, limit=limit)
                 yield replace(missing, ceiling=CEILINGS[self.when_missing])

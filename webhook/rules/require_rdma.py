@@ -8,7 +8,7 @@ from webhook.documents import Path
 from webhook.facts import Unknown
 from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.kube.file_path import path_parts
-from webhook.kube.pod import Container, container_requests, containers
+from webhook.kube.pod import Container, containers
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, skip, unknown
 from webhook.rules.rdma import (
     DEVICE_FOLDER,
@@ -140,7 +140,7 @@ def _devices(subject: Subject, container: Container) -> list[str]:
     by_pools = {name for pool in subject.received.pools if pool.rdma for name in pool.rdma.resource_names}
     return [
         name
-        for name, quantity in container_requests(container.value).items()
+        for name, quantity in subject.requests[container.path].items()
         if quantity > 0 and (name in by_pools or subject.received.catalogue.is_rdma(name))
     ]
 
