@@ -40,7 +40,11 @@ def wanted(bundle: bytes, may_block: bool) -> tuple[dict[str, Any], dict[str, An
             client["caBundle"] = base64.b64encode(bundle).decode()
         return {"name": name, "clientConfig": client, "failurePolicy": policy}
 
-    metadata = {"name": NAME, "labels": {"app.kubernetes.io/name": "podgate"}}
+    metadata = {
+        "name": NAME,
+        "labels": {"app.kubernetes.io/name": "podgate"},
+        "annotations": {"ours": "stays"},
+    }
     fail = "Fail" if may_block else "Ignore"
     return (
         {"kind": "M", "metadata": metadata, "webhooks": [entry(MUTATE, "Ignore")]},

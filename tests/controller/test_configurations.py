@@ -1,0 +1,162 @@
+"""What is written into the webhook configurations, and when not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import certs
+from tests.controller.cluster_in_memory import Cluster, FakeApi
+from tests.controller.parts import MUTATING, START, VALIDATING, configurations
+from webhook.cluster import ApiError
+from webhook.controller.leadership import NotLeaderError
+
+CA = certs.new_ca(now=START).certificate
+OTHER = certs.new_ca(now=START).certificate
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def policies(cluster: Cluster) -> list[str]:
+    return [entry["failurePolicy"] for entry in cluster[VALIDATING]["webhooks"]]
+
+
+def test_both_are_made_and_then_left_alone(cluster: Cluster) -> None:
+    ours = configurations(FakeApi(cluster))
+    assert ours.write(ours.read(), CA, {})
+    assert cluster.writes == [MUTATING, VALIDATING]
+    assert ours.read().bundles == ((CA,), (CA,), (CA,))
+    assert not ours.write(ours.read(), CA, {})
+    assert cluster.writes == [MUTATING, VALIDATING]
+
+
+def test_what_others_added_stays(cluster: Cluster) -> None:
+    ours = configurations(FakeApi(cluster))
+    ours.write(ours.read(), CA, {})
+    stored = cluster[VALIDATING]
+    stored["metadata"]["labels"]["theirs"] = "stays"
+    stored["webhooks"].append({"name": "theirs.example.org", "clientConfig": {"caBundle": "dGhlaXJz"}})
+    cluster.put(VALIDATING, stored)
+    assert not ours.write(ours.read(), CA, {})
+    assert ours.write(ours.read(), OTHER, {})
+    stored = cluster[VALIDATING]
+    assert stored["metadata"]["labels"]["theirs"] == "stays"
+    assert stored["webhooks"][-1] == {"name": "theirs.example.org", "clientConfig": {"caBundle": "dGhlaXJz"}}
+    assert ours.read().bundles == ((OTHER,), (OTHER,), (OTHER,))
+
+
+def test_without_a_bundle_the_stored_one_stays_and_annotations_come(cluster: Cluster) -> None:
+    """So cert-manager's injector is let do its work."""
+    ours = configurations(FakeApi(cluster))
+    ours.write(ours.read(), CA, {})
+    assert ours.write(ours.read(), b"", {"cert-manager.io/inject-ca-from": "ns/podgate"})
+    assert ours.read().bundles == ((CA,), (CA,), (CA,))
+    assert cluster[MUTATING]["metadata"]["annotations"] == {
+        "ours": "stays",
+        "cert-manager.io/inject-ca-from": "ns/podgate",
+    }
+
+
+def test_fail_comes_only_after_a_review_succeeded_and_then_stays(cluster: Cluster, lines: list[Any]) -> None:
+    faults: tuple[str, ...] = ("10.0.0.7:8443: connection refused",)
+    asked: list[tuple[str, bytes]] = []
+
+    def probe(path: str, bundle: bytes) -> tuple[str, ...]:
+        asked.append((path, bundle))
+        return faults
+
+    ours = configurations(FakeApi(cluster), probe, may_block=True)
+    ours.write(ours.read(), CA, {})
+    ours.write(ours.read(), CA, {})
+    assert policies(cluster) == ["Ignore", "Ignore"]
+    assert asked == [("/x", CA)] * 2
+    assert [line["faults"] for line in lines if "faults" in line] == [faults], "said once"
+    faults = ()
+    assert ours.write(ours.read(), CA, {})
+    assert policies(cluster) == ["Fail", "Ignore"]
+    faults = ("10.0.0.7:8443: connection refused",)
+    assert not ours.write(ours.read(), CA, {})
+    assert policies(cluster) == ["Fail", "Ignore"], "an outage is no reason to open the gate"
+    assert len(asked) == 3
+
+
+def test_unless_it_is_asked_for_fail_is_not_set_and_not_taken_away(cluster: Cluster) -> None:
+    ours = configurations(FakeApi(cluster))
+    ours.write(ours.read(), CA, {})
+    assert policies(cluster) == ["Ignore", "Ignore"]
+    stored = cluster[VALIDATING]
+    stored["webhooks"][0]["failurePolicy"] = "Fail"
+    cluster.put(VALIDATING, stored)
+    assert not ours.write(ours.read(), CA, {})
+    assert policies(cluster) == ["Fail", "Ignore"]
+
+
+def test_a_conflict_is_no_fault_and_is_tried_again_soon(cluster: Cluster) -> None:
+    ours = configurations(FakeApi(cluster))
+    ours.write(ours.read(), CA, {})
+    stale = ours.read()
+    stored = cluster[MUTATING]
+    stored["metadata"]["labels"]["theirs"] = "stays"
+    cluster.put(MUTATING, stored)
+    assert ours.write(stale, OTHER, {})
+    assert cluster[MUTATING]["metadata"]["labels"]["theirs"] == "stays"
+    ours.write(ours.read(), OTHER, {})
+    assert ours.read().bundles == ((OTHER,), (OTHER,), (OTHER,))
+
+
+def test_a_refusal_is_a_fault(cluster: Cluster) -> None:
+    def refuse(method: str, _path: str) -> None:
+        if method == "POST":
+            raise ApiError("POST: forbidden", status=403, reason="Forbidden")
+
+    ours = configurations(FakeApi(cluster, before=refuse))
+    with pytest.raises(ApiError, match="forbidden"):
+        ours.write(ours.read(), CA, {})
+
+
+def test_who_does_not_lead_writes_nothing(cluster: Cluster) -> None:
+    def check() -> None:
+        raise NotLeaderError
+
+    ours = configurations(FakeApi(cluster), check=check)
+    with pytest.raises(NotLeaderError):
+        ours.write(ours.read(), CA, {})
+    assert cluster.writes == []
+
+
+def test_a_dispute_is_said_and_not_fought(cluster: Cluster, lines: list[Any]) -> None:
+    now = 1000.0
+    ours = configurations(FakeApi(cluster), monotonic=lambda: now)
+    ours.write(ours.read(), CA, {})
+
+    def put_back() -> bool:
+        stored = cluster[MUTATING]
+        stored["webhooks"][0]["clientConfig"]["caBundle"] = ""
+        stored["metadata"]["managedFields"] = [{"manager": "podgate"}, {"manager": "argocd-controller"}]
+        cluster.put(MUTATING, stored)
+        return ours.write(ours.read(), CA, {})
+
+    assert [put_back() for _ in range(4)] == [True, True, True, False]
+    assert ours.contested == 1
+    warnings = [line for line in lines if line["log_level"] == "warning"]
+    assert [(line["configuration"], line["managers"], line["next_repair_seconds"]) for line in warnings] == [
+        ("mutatingwebhookconfigurations", ["argocd-controller"], 30)
+    ]
+    now += 31
+    assert put_back()
+    assert not put_back()
+    assert ours.write(ours.read(), OTHER, {}), "what is new is written at once"
+
+
+def test_an_unreadable_bundle_holds_nothing(cluster: Cluster) -> None:
+    ours = configurations(FakeApi(cluster))
+    ours.write(ours.read(), CA, {})
+    stored = cluster[MUTATING]
+    stored["webhooks"][0]["clientConfig"]["caBundle"] = "?"
+    stored["webhooks"].append(None)
+    cluster.put(MUTATING, stored)
+    assert ours.read().bundles == ((), (CA,), (CA,))
