@@ -113,7 +113,9 @@ class ControlPlane:
 
     def kill_api_server(self) -> None:
         """It is gone in the middle of whatever it did."""
-        self._processes.pop(API_SERVER).kill()
+        process = self._processes.pop(API_SERVER)
+        process.kill()
+        process.wait()
 
     def stop_scheduler(self) -> None:
         """Pods stay where they are, and new ones stay pending."""
