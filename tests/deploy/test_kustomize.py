@@ -173,6 +173,11 @@ class TestPods:
         assert resources["limits"].keys() == {"memory", "ephemeral-storage"}
 
     @each_deployment
+    def test_get_no_variables_that_could_be_options(self, name: str) -> None:
+        """A Service called podgate gives its neighbours PODGATE_PORT and the like."""
+        assert pod_spec(named(rendered(BASE), "Deployment", name))["enableServiceLinks"] is False
+
+    @each_deployment
     def test_run_the_image_of_this_version(self, name: str) -> None:
         assert container(named(rendered(BASE), "Deployment", name))["image"] == f"podgate:{VERSION}"
 
@@ -382,6 +387,12 @@ class TestRights:
     def test_come_with_a_token_only_where_it_is_asked_for(self, name: str) -> None:
         assert named(rendered(BASE), "ServiceAccount", name)["automountServiceAccountToken"] is False
         assert pod_spec(named(rendered(BASE), "Deployment", name))["automountServiceAccountToken"] is True
+
+    def test_only_the_group_reads_the_key(self) -> None:
+        spec = pod_spec(named(rendered(BASE), "Deployment", WEBHOOK))
+        (secret,) = (volume["secret"] for volume in spec["volumes"] if "secret" in volume)
+        assert secret["defaultMode"] == 0o440
+        assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
 
     def test_the_key_of_the_ca_is_not_mounted(self) -> None:
         for deployment in of_kind(rendered(BASE), "Deployment"):
