@@ -136,4 +136,4 @@ def test_just_a_week_is_taken_by_those_who_read_it(run: Run, fake: FakeCluster) 
     assert run("pause", "--for", "7d", *WHY).exit_code == 0
     stored: Json = fake.objects[PAUSE]
     stored["metadata"]["creationTimestamp"] = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    assert parse_pause(stored)
+    assert parse_pause(stored).policies is None

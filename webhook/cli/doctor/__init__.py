@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webhook.cluster import Api
+    from webhook.policy import PolicySet
 
     Check = Callable[[Place], Iterator[Finding]]
 
@@ -49,6 +50,11 @@ CHECKS: dict[str, Check] = {
     "nodes": check_nodes,
     "other webhooks": check_other_webhooks,
 }
+
+OF_CONFIGURATIONS = ("configurations", "endpoints", "certificate", "other webhooks")
+"""The checks that follow from our own configurations."""
+
+FORBIDDEN = 403
 
 EPILOG = """\b
 Exit codes:
@@ -100,14 +106,7 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     given = load_policies(policies, kinds, accelerators) if policies else None
     with said():
         api = connect(kubeconfig, context)
-        place = Place(
-            api=api,
-            namespace=namespace,
-            mutating=_stored(api, MUTATING.path),
-            validating=_stored(api, VALIDATING.path),
-            policy_set=given or stored_policies(api, namespace),
-            probe_namespace=probe_namespace,
-        )
+        place = _place(api, namespace, given, probe_namespace)
         findings = [finding for name, check in CHECKS.items() for finding in _made(name, check, place)]
     renderers = {
         "table": lambda colour: render_table(findings, colour=colour),
@@ -117,18 +116,36 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     click.get_current_context().exit(exit_code(findings))
 
 
-def _stored(api: Api, path: str) -> dict[str, object] | None:
+def _place(api: Api, namespace: str, given: PolicySet | None, probe_namespace: str) -> Place:
+    """What the checks look at.
+
+    Raises:
+        ApiError: there is no cluster; a permission that is lacking is no error.
+    """
+    from webhook.cluster import ApiError  # noqa: PLC0415
     from webhook.registration import NAME  # noqa: PLC0415
 
-    return read(api, f"{path}/{NAME}")
+    mutating = validating = None
+    refused = ""
+    try:
+        mutating, validating = (read(api, f"{each.path}/{NAME}") for each in (MUTATING, VALIDATING))
+    except ApiError as error:
+        if error.status != FORBIDDEN:
+            raise
+        refused = error.message
+    policy_set = given or stored_policies(api, namespace)
+    return Place(api, namespace, mutating, validating, policy_set, probe_namespace, refused)
 
 
 def _made(name: str, check: Check, place: Place) -> Iterator[Finding]:
     """What a check finds; where it may not ask, it is unknown, and what it found before stands."""
     from webhook.cluster import ApiError  # noqa: PLC0415
 
+    if place.refused and name in OF_CONFIGURATIONS:
+        yield Finding(name, Level.UNKNOWN, f"you may not read the configurations: {place.refused}")
+        return
     try:
         yield from check(place)
     except ApiError as error:
-        why = "you may not ask" if error.status == 403 else "the cluster does not say"
+        why = "you may not ask" if error.status == FORBIDDEN else "the cluster does not say"
         yield Finding(name, Level.UNKNOWN, f"{why}: {error.message}")

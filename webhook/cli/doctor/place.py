@@ -24,6 +24,7 @@ class Place:
     Attributes:
         mutating: the stored configuration, None where there is none.
         validating: likewise.
+        refused: why the configurations could not be read, "" if they could.
         policy_set: the policies that are loaded, None where they are not known.
     """
 
@@ -33,6 +34,7 @@ class Place:
     validating: dict[str, Any] | None
     policy_set: PolicySet | None
     probe_namespace: str
+    refused: str = ""
 
     @property
     def entries(self) -> list[dict[str, Any]]:

@@ -9,8 +9,9 @@ from webhook.cli.doctor.findings import Finding, Level
 from webhook.cli.doctor.place import Place, mapping, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
+    from webhook.facts import AcceleratorPool
     from webhook.kube.accelerators import Catalogue
     from webhook.policy import PolicySet
 
@@ -79,7 +80,7 @@ def _classes(
             check, level, text, f"create {name}, or correct the policies; see policies/prerequisites"
         )
     if not lacking and (named or allowed):
-        yield Finding(check, Level.OK, f"all {len({*named, *allowed})} that policies name are there")
+        yield Finding(check, Level.OK, f"there: {', '.join(sorted({*named, *allowed}))}")
 
 
 def check_nodes(place: Place) -> Iterator[Finding]:
@@ -92,7 +93,9 @@ def check_nodes(place: Place) -> Iterator[Finding]:
     yield from found
     if not found:
         yield Finding(
-            NODES, Level.OK, f"{len(nodes)} nodes: pools have some, and accelerators have the labels"
+            NODES,
+            Level.OK,
+            "every pool has some, and those with accelerators have the labels that placement demands",
         )
 
 
@@ -106,38 +109,59 @@ def _labels(node: dict[str, Any]) -> dict[str, Any]:
     return mapping(mapping(node.get("metadata")).get("labels"))
 
 
-def _rdma(policy_set: PolicySet, nodes: Iterable[dict[str, Any]]) -> Iterator[Finding]:
+def _rdma(policy_set: PolicySet, nodes: list[dict[str, Any]]) -> Iterator[Finding]:
+    """RDMA that pods would be given, and no node of theirs has: they would stay pending."""
+    lacking: list[tuple[str, str]] = []
+    named = 0
+    for name, of, offered in _given_rdma(policy_set, nodes):
+        named += 1
+        if name not in offered:
+            lacking.append((name, of))
+    for name, of in lacking:
+        text = f"no node of {of} offers {name}, which pods there are given: they stay pending"
+        yield Finding(
+            RDMA, Level.FAIL, text, "start the device plugin that offers it, or correct what names it"
+        )
+    if named and not lacking:
+        yield Finding(RDMA, Level.OK, "the nodes offer what policies give")
+
+
+def _given_rdma(policy_set: PolicySet, nodes: list[dict[str, Any]]) -> Iterator[tuple[str, str, set[str]]]:
+    """Each RDMA resource that setters give, for whom, and what the nodes offer there."""
     from webhook.rules.request_rdma import RequestRDMA  # noqa: PLC0415
 
-    named: dict[str, set[str]] = {}
     rules = [(policy, rule) for policy, rule in _rules(policy_set) if isinstance(rule, RequestRDMA)]
+    everywhere = {name for node in nodes for name in _allocatable(node)}
     for policy, rule in rules:
-        for name in rule.resource_names:
-            named.setdefault(name, set()).add(f"policy {policy}")
-    if any(rule.from_pool for _, rule in rules):
-        for pool in policy_set.pools:
-            for name in pool.rdma.resource_names if pool.rdma else ():
-                named.setdefault(name, set()).add(f"pool {pool.name}")
-    offered = {name for node in nodes for name in _allocatable(node)}
-    lacking = sorted(named.keys() - offered)
-    for name in lacking:
-        text = (
-            f"no node offers {name}, named by {', '.join(sorted(named[name]))}: pods that get it stay pending"
-        )
-        yield Finding(RDMA, Level.FAIL, text, "start the device plugin that offers it, or correct the pools")
-    if named and not lacking:
-        yield Finding(RDMA, Level.OK, f"nodes offer {', '.join(sorted(named))}")
+        yield from ((name, f"the cluster (policy {policy})", everywhere) for name in rule.resource_names)
+    for pool in policy_set.pools if any(rule.from_pool for _, rule in rules) else ():
+        own = _nodes_of(policy_set, pool, nodes)
+        if own and pool.rdma:
+            offered = {name for node in own for name in _allocatable(node)}
+            yield from ((name, f"pool {pool.name}", offered) for name in pool.rdma.resource_names)
 
 
-def _empty_pools(policy_set: PolicySet, nodes: Iterable[dict[str, Any]]) -> Iterator[Finding]:
+def _nodes_of(
+    policy_set: PolicySet, pool: AcceleratorPool, nodes: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The nodes of a pool, less those that a pool of more labels describes better."""
+    finer = [other for other in policy_set.pools if other.node_labels.items() > pool.node_labels.items()]
+    return [node for node in nodes if _is_in(pool, node) and not any(_is_in(other, node) for other in finer)]
+
+
+def _is_in(pool: AcceleratorPool, node: dict[str, Any]) -> bool:
+    return pool.node_labels.items() <= _labels(node).items()
+
+
+def _empty_pools(policy_set: PolicySet, nodes: list[dict[str, Any]]) -> Iterator[Finding]:
     for pool in policy_set.pools:
-        if not any(pool.node_labels.items() <= _labels(node).items() for node in nodes):
+        if not any(_is_in(pool, node) for node in nodes):
             labels = ", ".join(f"{key}={value}" for key, value in pool.node_labels.items())
             text = f"no node has the labels of pool {pool.name}: {labels}"
             yield Finding(NODES, Level.WARN, text, "label the nodes, or remove the pool if there are none")
 
 
-def _unlabelled(policy_set: PolicySet, nodes: Iterable[dict[str, Any]]) -> Iterator[Finding]:
+def _unlabelled(policy_set: PolicySet, nodes: list[dict[str, Any]]) -> Iterator[Finding]:
     """Nodes with accelerators on which a placed pod cannot land, for they lack the labels that it demands."""
     lacking: dict[str, list[str]] = {}
     for node in nodes:

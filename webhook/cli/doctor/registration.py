@@ -102,7 +102,7 @@ def check_other_webhooks(place: Place) -> Iterator[Finding]:
                 found += _conflicts(place, collection.kind, name_of(configuration), entry)
     yield from found
     if not found:
-        yield Finding(OTHERS, Level.OK, f"{count} for pods or claims, none in the way")
+        yield Finding(OTHERS, Level.OK, "none in the way" if count else "none for pods or claims")
 
 
 def _conflicts(place: Place, kind: str, configuration: str, entry: dict[str, Any]) -> Iterator[Finding]:

@@ -181,7 +181,7 @@ def check_probe(place: Place) -> Iterator[Finding]:
     """A pod that is created in a dry run: does the API server get an answer?"""
     from webhook.cli.probe import probe  # noqa: PLC0415
 
-    if place.mutating is None:
+    if place.mutating is None and not place.refused:
         return
     found = probe(place.api, place.probe_namespace)
     where = f"a dry run in namespace {place.probe_namespace}"
