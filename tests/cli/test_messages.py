@@ -257,6 +257,34 @@ CASES = {
         "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\n---\napiVersion: v1\nkind: Service\n"
         "---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: v1\nkind: Service\n"
     ),
+    "install-no-policies": Case("install"),
+    "install-two-places": Case(
+        "install --policies policies --service a/b --url https://x", {"policies/a.yaml": POLICY}
+    ),
+    "install-plain-http": Case("install --policies policies --url http://x", {"policies/a.yaml": POLICY}),
+    "install-ca-that-is-none": Case(
+        "install --policies policies --ca-file ca.crt", {"policies/a.yaml": POLICY, "ca.crt": "no\n"}
+    ),
+    "install-faulty-policies": Case(
+        "install --policies policies --explain-scope", {"policies/a.yaml": edited("perPod", "perPods")}
+    ),
+    "install-explain-scope": Case(
+        "install --policies policies --explain-scope", {"policies/a.yaml": POLICY, "policies/b.yaml": SETTER}
+    ),
+    "install-no-kubeconfig": Case(
+        "install --policies policies --kubeconfig none.yaml", {"policies/a.yaml": POLICY}
+    ),
+    "uninstall-broken-kubeconfig": Case("uninstall --kubeconfig kube.yaml", {"kube.yaml": "kind: Config\n"}),
+    "doctor-faulty-policies": Case(
+        "doctor --policies policies", {"policies/a.yaml": edited("perPod", "perPods")}
+    ),
+    "doctor-no-kubeconfig": Case("doctor --kubeconfig none.yaml"),
+    "pause-how-long": Case("pause gpu-limits --reason INC-7"),
+    "pause-why": Case("pause gpu-limits --for 2h"),
+    "pause-odd-duration": Case("pause --for 2hours --reason INC-7"),
+    "pause-too-long": Case("pause --for 8d --reason INC-7"),
+    "pause-without-zone": Case("pause --until 2999-06-30T12:00:00 --reason INC-7"),
+    "pause-end-of-one": Case("pause gpu-limits --end"),
     "check-excepted": check(POD, **{"policies/exception.yaml": EXCEPTION}),
     "check-exception-that-ended": check(
         POD, **{"policies/exception.yaml": edited("2999-06-30", "2021-06-30", of=EXCEPTION)}

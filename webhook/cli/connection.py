@@ -48,6 +48,12 @@ class ClusterError(click.ClickException):
     exit_code = 3
 
 
+class ConfigurationError(click.ClickException):
+    """No cluster is configured, or not in a way that can be used."""
+
+    exit_code = 2
+
+
 class PoliciesError(click.ClickException):
     """Policies that cannot be loaded."""
 
@@ -81,12 +87,14 @@ def connect(kubeconfig: Path | None, context: str | None) -> Api:
     """The cluster's API.
 
     Raises:
-        ClusterError: no cluster is configured.
+        ConfigurationError: no cluster is configured. No call is made.
     """
-    from webhook.cluster import Api  # noqa: PLC0415
+    from webhook.cluster import Api, ApiError  # noqa: PLC0415
 
-    with said():
+    try:
         return Api.connect(kubeconfig, context)
+    except ApiError as error:
+        raise ConfigurationError(error.message) from error
 
 
 def read(api: Api, path: str) -> dict[str, Any] | None:

@@ -44,7 +44,7 @@ EPILOG = """\b
 Exit codes:
   0  done, or nothing was to be done
   1  --enforce: podgate does not answer, so failurePolicy stays Ignore
-  2  wrong usage, or policies with errors
+  2  wrong usage, no cluster configured, or policies with errors
   3  the cluster did not answer or refused, or podgate has a bug"""
 
 _FILE = click.Path(path_type=Path)

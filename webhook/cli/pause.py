@@ -30,7 +30,7 @@ _DURATION = re.compile(r"(?:(?P<d>\d{1,3})d)?(?:(?P<h>\d{1,3})h)?(?:(?P<m>\d{1,4
 EPILOG = """\b
 Exit codes:
   0  done
-  2  wrong usage
+  2  wrong usage, or no cluster configured
   3  the cluster did not answer or refused, or podgate has a bug"""
 
 

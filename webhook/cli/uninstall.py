@@ -36,6 +36,7 @@ EPILOG = """\b
 Exit codes:
   0  nothing of podgate is called any more
   1  a controller is still there that will put the configurations back
+  2  wrong usage, or no cluster configured
   3  the cluster did not answer or refused, or podgate has a bug"""
 
 STAYS = """\

@@ -60,7 +60,7 @@ EPILOG = """\b
 Exit codes:
   0  nothing is wrong; warnings are nothing wrong
   1  something is wrong
-  2  wrong usage, or policies with errors
+  2  wrong usage, no cluster configured, or policies with errors
   3  something could not be looked at, the cluster does not answer, or podgate has a bug"""
 
 
