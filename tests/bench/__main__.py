@@ -12,13 +12,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.bench import engine_time, server_load
+from tests.bench import engine_time, footprint, server_load
 from tests.bench.bodies import accelerator_pods, plain_pod
 from tests.bench.policies import write_sets
 
 if TYPE_CHECKING:
     from tests.bench.engine_time import EngineRow
-    from tests.bench.server_load import ServerRow
+    from tests.bench.footprint import FootprintRow
+    from webhook.benchmark.measure import Row
 
 
 def main() -> None:
@@ -34,12 +35,17 @@ def main() -> None:
         engine = engine_time.measure("accelerator", pods, sets, options.calls)
         engine += engine_time.measure("plain", plain_pod(), sets, options.calls)
         _print_engine(engine)
-        served = []
+        served, taken = [], []
         if not options.engine_only:
             served = server_load.measure(pods, sets, (1, 16), options.rounds, options.seconds)
             _print_served(served)
+            taken = footprint.measure()
+            _print_footprint(taken)
     if options.json:
-        tables = {"engine": [row._asdict() for row in engine], "server": [row._asdict() for row in served]}
+        tables = {
+            name: [row._asdict() for row in rows]
+            for name, rows in (("engine", engine), ("server", served), ("footprint", taken))
+        }
         options.json.write_text(
             json.dumps({"machine": _machine(), **tables}, indent=2) + "\n", encoding="utf-8"
         )
@@ -72,15 +78,22 @@ def _print_engine(rows: list[EngineRow]) -> None:
         )
 
 
-def _print_served(rows: list[ServerRow]) -> None:
+def _print_served(rows: list[Row]) -> None:
     print(
-        f"\n{'connections':>11} {'policies':>8} {'calls/s':>8} {'of bare':>8} {'median ms':>10} {'p99 ms':>8}"
+        f"\n{'connections':>11} {'policies':>8} {'calls/s':>8} {'× Flask':>8} {'× bare':>8} {'median ms':>10} {'p99 ms':>8}"
     )
     for row in rows:
         print(
-            f"{row.connections:>11} {row.policies:>8} {row.calls_per_second:>8.0f} {row.share:>8.0%} "
+            f"{row.connections:>11} {row.name:>8} {row.calls_per_second:>8.0f} {row.of_flask:>8.2f} "
+            f"{row.of_bare:>8.2f} "
             f"{row.median:>10.2f} {row.p99:>8.2f}"
         )
+
+
+def _print_footprint(rows: list[FootprintRow]) -> None:
+    print()
+    for row in rows:
+        print(f"{row.what:<28} {row.value:>8.2f} {row.unit}")
 
 
 if __name__ == "__main__":
