@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 import certs
 
@@ -12,6 +13,11 @@ NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
 NAMES = ("podgate.ns.svc", "*.gate.example.org", "10.0.0.7", "fd00::7")
 CA = certs.new_ca(now=NOW)
 PAIR = certs.serving_pair(CA, names=NAMES, now=NOW)
+ENCRYPTED = serialization.load_pem_private_key(PAIR.key, None).private_bytes(
+    serialization.Encoding.PEM,
+    serialization.PrivateFormat.PKCS8,
+    serialization.BestAvailableEncryption(b"passphrase"),
+)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +66,11 @@ def test_an_address_is_compared_as_an_address() -> None:
         pytest.param(certs.Pair(b"no", PAIR.key), "the certificate is not readable PEM", id="no certificate"),
         pytest.param(certs.Pair(PAIR.certificate, b"no"), "the key is not readable PEM", id="no key"),
         pytest.param(certs.Pair(PAIR.certificate, b""), "the key is not readable PEM", id="an empty key"),
+        pytest.param(
+            certs.Pair(PAIR.certificate, ENCRYPTED),
+            "the key is encrypted: store it without a passphrase",
+            id="a key with a passphrase",
+        ),
         pytest.param(
             certs.Pair(PAIR.certificate, CA.key),
             "the key does not belong to the certificate",

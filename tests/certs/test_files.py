@@ -106,3 +106,14 @@ def test_a_reader_that_follows_the_folder_never_sees_a_crossed_pair(tmp_path: Pa
     reader.join(5)
     assert crossed == []
     assert read[0] > 5
+
+
+@pytest.mark.parametrize("target", ["../elsewhere", ".."], ids=["a folder elsewhere", "the folder above"])
+def test_a_generation_that_is_not_ours_is_not_removed(target: str, tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "certs", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_text("x")
+    (folder / "..data").symlink_to(target)
+    assert write(folder) == certs.read_pair(folder)
+    assert (elsewhere / "kept").read_text() == "x"

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 import certs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 NOW = datetime.now(UTC)
 NAMES = (*certs.service_names("podgate", "podgate-system"), "127.0.0.1", "::1", "gate.example.org")
@@ -166,3 +170,29 @@ def test_a_ca_whose_key_is_another_ones(ca: certs.Pair) -> None:
     crossed = certs.Pair(ca.certificate, certs.new_ca(now=NOW).key)
     with pytest.raises(certs.IssueError, match="the CA's key does not belong to its certificate"):
         certs.serving_pair(crossed, names=NAMES, now=NOW)
+
+
+def pem_of(key: PrivateKeyTypes, encryption: serialization.KeySerializationEncryption | None = None) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        encryption or serialization.NoEncryption(),
+    )
+
+
+def test_a_ca_that_cannot_be_read(ca: certs.Pair) -> None:
+    own = serialization.load_pem_private_key(ca.key, None)
+    encrypted = pem_of(own, serialization.BestAvailableEncryption(b"passphrase"))
+    for broken in (
+        certs.Pair(b"no", ca.key),
+        certs.Pair(ca.certificate, b""),
+        certs.Pair(ca.certificate, encrypted),
+    ):
+        with pytest.raises(certs.IssueError, match=r"^the CA's certificate or key is not readable PEM$"):
+            certs.serving_pair(broken, names=NAMES, now=NOW)
+
+
+def test_a_ca_of_another_kind_of_key(ca: certs.Pair) -> None:
+    foreign = pem_of(rsa.generate_private_key(public_exponent=65537, key_size=2048))
+    with pytest.raises(certs.IssueError, match=r"^the CA's key is not an ECDSA key, .*: make a new CA$"):
+        certs.serving_pair(certs.Pair(ca.certificate, foreign), names=NAMES, now=NOW)
