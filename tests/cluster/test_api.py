@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 import sys
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import certs
 from tests.cluster.scripted_server import Reply, Request, ScriptedServer, kubeconfig, status
 from webhook.cluster import Api, ApiError
 from webhook.cluster import api as api_module
@@ -318,8 +320,9 @@ class TestWatch:
             (b'{"type": "ADDED", "obj', "the connection broke"),
             (b"<html>\n", "a line that is no JSON"),
             (b"[1]\n", "a line that is no JSON object"),
+            (b'{"status": "ok"}\n', "a line that is no event"),
         ],
-        ids=["cut inside of an object", "garbage", "another value"],
+        ids=["cut inside of an object", "garbage", "another value", "another object"],
     )
     def test_a_broken_stream(
         self, connect: Callable[..., tuple[Api, ScriptedServer]], sent: bytes, expected: str
@@ -454,6 +457,40 @@ class _InAnHour(datetime):
     @classmethod
     def now(cls, tz: Any = None) -> Any:
         return datetime.now(tz) + timedelta(hours=1)
+
+
+class TestTls:
+    @pytest.fixture
+    def server(self, tmp_path: Path) -> Iterator[ScriptedServer]:
+        now = datetime.now(UTC)
+        ca = certs.new_ca(now=now)
+        certs.write_pairs(tmp_path, ca=ca, serving=certs.serving_pair(ca, names=["127.0.0.1"], now=now))
+        (tmp_path / "other.crt").write_bytes(certs.new_ca(now=now).certificate)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+        with ScriptedServer(_echo, tls=context) as server:
+            yield server
+
+    def _api(self, folder: Path, server: ScriptedServer, **cluster: Any) -> Api:
+        config = json.loads(kubeconfig(server.url))
+        config["clusters"][0]["cluster"].update(cluster)
+        (folder / "config").write_text(json.dumps(config))
+        return Api.connect(folder / "config")
+
+    def test_the_ca_is_verified(self, tmp_path: Path, server: ScriptedServer) -> None:
+        trusting = {"certificate-authority": "ca.crt"}
+        assert self._api(tmp_path, server, **trusting).get(PATH) == OBJECT
+
+    def test_another_ca(self, tmp_path: Path, server: ScriptedServer) -> None:
+        api = self._api(tmp_path, server, **{"certificate-authority": str(tmp_path / "other.crt")})
+        with pytest.raises(
+            ApiError, match=r"TLS failed: .*; do the CA and the client certificate belong"
+        ) as raised:
+            api.get(PATH)
+        assert raised.value.status == 0
+
+    def test_without_verification_there_is_no_warning(self, tmp_path: Path, server: ScriptedServer) -> None:
+        assert self._api(tmp_path, server, **{"insecure-skip-tls-verify": True}).get(PATH) == OBJECT
 
 
 class TestWhere:

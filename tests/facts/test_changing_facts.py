@@ -92,7 +92,7 @@ class TestLateNamespaces:
         asked: list[str] = []
         known = Facts.from_objects([namespace("a")]).waiting(asked.append)
         for _ in range(3):
-            assert known.namespace("b") == Unknown("namespace b is not among the facts given")
+            assert known.namespace("b") == Unknown("namespace b is not known yet")
         assert asked == ["b"]
 
     def test_each_review_waits_anew(self) -> None:

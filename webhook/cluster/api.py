@@ -200,8 +200,11 @@ class Api:
         try:
             with self._said(call):
                 for event in objects_in(_until_silent(answer)):
-                    if event.get("type") == "ERROR":
+                    kind = event.get("type")
+                    if kind == "ERROR":
                         raise ApiError.of_event(call, event.get("object"))
+                    if not isinstance(kind, str):
+                        raise LineError("a line that is no event")
                     yield event
         finally:
             answer.close()
@@ -212,8 +215,12 @@ class Api:
 
     def _take(self, configuration: Any) -> None:
         from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415  # late: see the package
+        from urllib3 import disable_warnings  # noqa: PLC0415
+        from urllib3.exceptions import InsecureRequestWarning  # noqa: PLC0415
 
         configuration.socket_options = _socket_options()
+        if not configuration.verify_ssl:  # the kubeconfig's own word, which needs no warning at every call
+            disable_warnings(InsecureRequestWarning)
         self._configuration = configuration
         self.server = str(configuration.host)
         self._http = RESTClientObject(configuration).pool_manager

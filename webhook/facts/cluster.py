@@ -188,11 +188,10 @@ class Facts:
     def namespace(self, name: str) -> Namespace | Unknown:
         """A namespace; one that is not among those given is unknown, since the request shows that it exists."""
         found = self._get("Namespace", name, _namespace) or self._latecomer(name)
-        return (
-            found
-            if found is not None
-            else Unknown(f"namespace {name} is not among the facts given", "Namespace")
-        )
+        if found is not None:
+            return found
+        said = "is not known yet" if self.late_namespace else "is not among the facts given"
+        return Unknown(f"namespace {name} {said}", "Namespace")
 
     def pod_security(self, namespace: str) -> str | Unknown:
         """The Pod Security level that the API server enforces in a namespace: privileged, baseline or restricted."""

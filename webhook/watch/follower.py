@@ -84,7 +84,6 @@ class Follower:
         self._version: str | None = None
         self._failures = 0
         self._retry_after: float | None = None
-        self._streams = 0
         self._open = False
         self.objects: dict[str, Object] = {}
         self.synced = False
@@ -105,11 +104,6 @@ class Follower:
     def age(self) -> float:
         """Seconds since the objects were last known to be right: 0 while the stream is open."""
         return 0.0 if self._open else time.monotonic() - self._left
-
-    @property
-    def restarts(self) -> int:
-        """Streams that were opened after the first."""
-        return max(0, self._streams - 1)
 
     def start(self, spawn: Spawn) -> None:
         """Begin.
@@ -179,6 +173,9 @@ class Follower:
         with self._counted("list"):
             for page in self._api.pages(self.resource.path, **self.resource.selector):
                 version = version or _version_of(page)
+                if not version:  # taken for an empty list, it would make everything absent
+                    place = f"{self._api.server} GET {self.resource.path}"
+                    raise ApiError(f"{place}: the answer is no list: is this an API server?")
                 self._take_page(page, objects)
         self._version = version
         with self._arrived:
@@ -207,7 +204,6 @@ class Follower:
             )
         opened = time.monotonic()
         self._open = True
-        self._streams += 1
         self._is_right()
         heard = 0
         for heard, event in enumerate(events, 1):
