@@ -371,6 +371,23 @@ def test_what_time_does_not_suffice_for_is_an_error() -> None:
     ]
 
 
+def test_the_time_is_asked_for_between_the_rules_of_a_policy() -> None:
+    policies = load(policy("a", CAP, CAP, CAP))
+    outcome = validate(gate(policies, expired=deadline_after(2)), request(training_pod()))
+    assert said(outcome.reports) == [
+        f"a/r0 fail deny: {OVER}",
+        f"a/r1 fail deny: {OVER}",
+        f"a/r2 error record: {OUT_OF_TIME}",
+    ]
+
+
+def test_a_rule_that_mutates_without_time_writes_nothing() -> None:
+    policies = load(policy("a", TOLERATE, CLASS))
+    outcome = mutate(gate(policies, expired=deadline_after(1)), request(training_pod()))
+    assert [change.rule for change in outcome.changes] == ["a/r0"]
+    assert said(outcome.reports) == ["a/r0 pass none", f"a/r1 error record: {OUT_OF_TIME}"]
+
+
 def test_a_mutation_without_time_writes_nothing_and_is_not_unapplied() -> None:
     policies = load(policy("a", TOLERATE | {"verify": "fail"}), policy("b", CLASS | {"verify": "fail"}))
     outcome = mutate(gate(policies, expired=deadline_after(0)), request(training_pod()))

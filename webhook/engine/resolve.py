@@ -44,8 +44,10 @@ class Resolved(NamedTuple):
         return self.answer is not False and self.chosen.policy.mode is Mode.ENFORCE
 
     def not_asked(self, rule: CompiledRule, view: View) -> tuple[Finding, ...]:
-        """Why a rule shall not run; () if it shall."""
+        """Why a rule shall not run; () if it shall. The first one's time was asked for when the policy was looked at."""
         policy, answer = self.base.policy, self.answer
+        if rule is not self.chosen.policy.rules[0] and view.received.expired():
+            return (unknown(OUT_OF_TIME),)
         can_be_lifted = self.matches and (policy.opt_out or policy.exceptions)
         found = self._lifted(rule, view) if can_be_lifted else None
         if found is None and answer is not True:  # else unknown: of what does not apply no rule is asked

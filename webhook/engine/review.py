@@ -50,7 +50,7 @@ class Gate:
 
     Attributes:
         settled: False for a while after a start or a change of policies, when replicas may answer by different sets.
-        expired: whether the time for the review ran out; asked between policies.
+        expired: whether the time for the review ran out; asked between rules.
         now: the moment of the review; exceptions that ended before are not in force.
         failure_policy: only policies with this one are judged; None for all. Whoever answers for some needs no others: what one
             rule finds does not depend on what another judges.
