@@ -6,7 +6,7 @@ import re
 import sys
 from collections import Counter as Tally
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,7 @@ _BRACKETED = re.compile(r"\[[^\]]*\]")
 OTHER = "other"
 
 
+@lru_cache(maxsize=1024)
 def field_label(path: str) -> str:
     """Which of `FIELDS` a field path is about."""
     return next((part for part in _BRACKETED.sub("", path).split(".") if part in FIELDS), OTHER)
