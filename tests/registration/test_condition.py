@@ -447,7 +447,7 @@ def says_something(outcome: Outcome) -> bool:
     return bool(acted or outcome.changes or outcome.would_change)
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(name=st.sampled_from(sorted(SETS)), thing=pods() | claims())
 def test_whatever_a_policy_would_change_or_refuse_is_asked_about(name: str, thing: Json) -> None:
     policies, entries = one_policy(name)

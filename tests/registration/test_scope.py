@@ -21,9 +21,7 @@ def test_every_reason_is_told_with_its_policies_and_the_widest_comes_last() -> N
         Scope(VALIDATE_FAIL, "pods that set NVIDIA_*", "", ("env",), is_everything=False),
         Scope(VALIDATE_IGNORE, "pods that ask for accelerators", "", ("a", "b"), is_everything=False),
         Scope(VALIDATE_IGNORE, "pods with device claims", "", ("a", "b"), is_everything=False),
-        Scope(
-            VALIDATE_IGNORE, "every pod", "in team-*, updates too", ("wide",), is_everything=True
-        ),
+        Scope(VALIDATE_IGNORE, "every pod", "in team-*, updates too", ("wide",), is_everything=True),
     )
 
 
