@@ -19,7 +19,7 @@ from tests.bench.policies import write_sets
 if TYPE_CHECKING:
     from tests.bench.engine_time import EngineRow
     from tests.bench.footprint import FootprintRow
-    from webhook.benchmark.measure import Row
+    from tests.bench.server_load import ServerRow
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def _print_engine(rows: list[EngineRow]) -> None:
         )
 
 
-def _print_served(rows: list[Row]) -> None:
+def _print_served(rows: list[ServerRow]) -> None:
     print(
         f"\n{'connections':>11} {'policies':>8} {'calls/s':>8} {'× Flask':>8} {'× bare':>8} {'median ms':>10} {'p99 ms':>8}"
     )

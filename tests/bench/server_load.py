@@ -5,24 +5,42 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests.bench.policies import FACTS
-from webhook.benchmark.load import Server, load, post
-from webhook.benchmark.measure import Row, measure as measure_by_turns
+from webhook.benchmark import measure as by_turns
+from webhook.benchmark.load import Server, Turn, load, post
 from webhook.cli.bench import FLOOR_PROGRAM, PATHS, WARM_UP_SECONDS
 from webhook.demonstration.gateway import HOST, PROGRAM, running_gateway
 
 if TYPE_CHECKING:
     from tests.bench.bodies import Bodies
 
-BARE = "bare"
+FLASK, BARE = "Flask", "bare"
+FLASK_PROGRAM = "from tests.bench.flask_view import serve; serve()"
+
+
+class ServerRow(NamedTuple):
+    """Medians over all rounds.
+
+    Attributes:
+        median: of the latencies, milliseconds; likewise `p99`.
+        of_flask: the latency as a multiple of that of a Flask view, in the same round; likewise `of_bare`.
+    """
+
+    name: str
+    connections: int
+    calls_per_second: float
+    median: float
+    p99: float
+    of_flask: float
+    of_bare: float
 
 
 def measure(
     pods: list[Bodies], sets: dict[str, list[Path]], connections: tuple[int, ...], rounds: int, seconds: float
-) -> list[Row]:
-    """Every set beside the bare server, in turns.
+) -> list[ServerRow]:
+    """Every set beside a Flask view and the bare server, in turns.
 
     Args:
         pods: what is sent: by turns, each to all three endpoints.
@@ -37,17 +55,24 @@ def measure(
         for name, path in PATHS.items()
     ]
     with ExitStack() as stack:
-        servers = {BARE: _start(stack, sets["0"], FLOOR_PROGRAM)}
+        servers = {
+            FLASK: _start(stack, sets["0"], FLASK_PROGRAM),
+            BARE: _start(stack, sets["0"], FLOOR_PROGRAM),
+        }
         servers |= {label: _start(stack, folders, PROGRAM) for label, folders in sets.items()}
         for server in servers.values():
             load(server, requests, max(connections), WARM_UP_SECONDS)
-        return [
-            row
-            for count in connections
-            for row in measure_by_turns(
-                servers, BARE, requests, connections=count, turns=rounds, seconds=seconds
-            )
-        ]
+        rows = []
+        for count in connections:
+            turns = by_turns.measure(servers, requests, connections=count, turns=rounds, seconds=seconds)
+            rows += [_row(name, count, turns) for name in servers]
+        return rows
+
+
+def _row(name: str, connections: int, turns: dict[str, list[Turn]]) -> ServerRow:
+    of_bare = by_turns.row_of(name, connections, turns[name], turns[BARE])
+    of_flask = by_turns.row_of(name, connections, turns[name], turns[FLASK])
+    return ServerRow(*of_bare[:-1], 1 / of_flask.share, 1 / of_bare.share)
 
 
 def _start(stack: ExitStack, policies: list[Path], program: str) -> Server:

@@ -102,7 +102,12 @@ class Gateway:
 
 @contextmanager
 def running_gateway(
-    folder: Path, policies: Sequence[Path], facts: Sequence[Path], languages: str, port: int = 0
+    folder: Path,
+    policies: Sequence[Path],
+    facts: Sequence[Path],
+    languages: str,
+    port: int = 0,
+    program: str = PROGRAM,
 ) -> Iterator[Gateway]:
     """A gateway that listens; it is stopped at the end, however the end comes.
 
@@ -112,12 +117,13 @@ def running_gateway(
         facts: folders of facts.
         languages: as `podgate serve --languages` takes them.
         port: on loopback; a free one where 0.
+        program: Python that is run instead of `podgate`, with its arguments.
 
     Raises:
         GatewayError: it did not start, or did not stop as it should.
     """
     _make_certificates(folder)
-    gateway = _start(folder, policies, facts, languages, _port(port))
+    gateway = _start(folder, policies, facts, languages, _port(port), program)
     try:
         _wait_until_live(gateway)
         yield gateway
@@ -170,7 +176,7 @@ def _port(wanted: int) -> int:
 
 
 def _start(
-    folder: Path, policies: Sequence[Path], facts: Sequence[Path], languages: str, port: int
+    folder: Path, policies: Sequence[Path], facts: Sequence[Path], languages: str, port: int, program: str
 ) -> Gateway:
     options = [("--bind", f"{HOST}:{port}"), ("--languages", languages)]
     options += [("--cert", str(folder / CERTIFICATE)), ("--key", str(folder / KEY))]
@@ -180,7 +186,7 @@ def _start(
     environment = {**os.environ, "PYTHONPATH": str(SHIPPED.parent)}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - this very program
-            [sys.executable, "-P", "-c", PROGRAM, "serve", *arguments],
+            [sys.executable, "-P", "-c", program, "serve", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
