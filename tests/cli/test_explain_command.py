@@ -432,6 +432,16 @@ def test_a_field_that_only_an_audited_change_lets_the_rule_itself_have_has_no_ot
     assert rule["owners"] == {}
 
 
+def test_the_exclude_is_that_of_the_policy_in_force_beside_a_broken_one_of_its_name() -> None:
+    broken = LIMIT.replace("namespaces: [sandbox-*]", "namespace: sandbox-*")
+    result = run(broken, LIMIT, options=("-n", "sandbox-1"))
+    assert result.exit_code == 2
+    assert result.stdout.splitlines()[5:] == [
+        "  limits (enforce): does not apply",
+        "    exclude: namespaces: sandbox-1 is sandbox-*; workloads: other is other",
+    ]
+
+
 def test_only_the_exclude_of_the_operation_is_named() -> None:
     excluded = LIMIT.replace(
         "  - namespaces: [elsewhere]",

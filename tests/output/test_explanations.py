@@ -14,7 +14,6 @@ from webhook.facts import Facts
 from webhook.output.explanations import Explainer, Explanation, Placed
 from webhook.output.results import RuleResult, object_result
 from webhook.policy import load_policy_set
-from webhook.policy.lint import Sources
 from webhook.review_tools.manifests import Caller, Manifest, manifests_in, request_for
 from webhook.rules.base import Result
 
@@ -29,9 +28,7 @@ FILES = [
 ]
 POLICIES = load_policy_set(FILES).policy_set
 GATE = Gate(POLICIES, Facts())
-EXPLAINER = Explainer(
-    GATE, {policy.name: Sources.of(FILES).excludes(policy.name) for policy in POLICIES.policies}
-)
+EXPLAINER = Explainer(GATE)
 
 
 def manifests() -> Iterator[tuple[str, Manifest]]:
@@ -109,7 +106,7 @@ def test_a_denial_is_shown_as_one() -> None:
 
 
 def test_a_review_without_time_says_so() -> None:
-    explainer = Explainer(replace(GATE, expired=lambda: True), {})
+    explainer = Explainer(replace(GATE, expired=lambda: True))
     found = next(found for found in MANIFESTS.values() if found.value["kind"] == "Pod")
     request = request_for(found.value, Caller(), POLICIES.templates)
     assert request is not None

@@ -117,14 +117,12 @@ class Reviewing(NamedTuple):
     """What the shared options come to.
 
     Attributes:
-        files: name and content of each file of policies.
         problems: all that is wrong with policies, facts and the site's data.
     """
 
     gate: Gate
     caller: Caller
     languages: tuple[str, ...]
-    files: list[tuple[str, bytes]]
     problems: tuple[Problem, ...]
 
 
@@ -153,7 +151,7 @@ def review_options(function: Callable[..., None]) -> Callable[..., None]:
         caller = Caller(operation=operation, username=user, groups=groups, namespace=namespace)
         files = read_folders(policies)
         gate, problems = _gate(files, facts, kinds, accelerators, pod_security_default)
-        reviewing = Reviewing(gate, caller, languages, files, problems)
+        reviewing = Reviewing(gate, caller, languages, problems)
         function(reviewing=reviewing, targets=targets, **own)
 
     for option in reversed(SHARED):

@@ -83,13 +83,10 @@ def command(
 def _explain(documents: Iterable[Document], reviewing: Reviewing) -> Iterator[Explanation | Skipped]:
     from webhook.output.explanations import Explainer, Placed  # noqa: PLC0415
     from webhook.output.results import skipped  # noqa: PLC0415
-    from webhook.policy.lint import Sources  # noqa: PLC0415
     from webhook.review_tools.manifests import NO_TEMPLATE, UNKNOWN_KIND, manifests_in, request_for  # noqa: PLC0415
 
     templates = reviewing.gate.policy_set.templates
-    sources = Sources.of(reviewing.files)
-    excludes = {policy.name: sources.excludes(policy.name) for policy in reviewing.gate.policy_set.policies}
-    explainer = Explainer(reviewing.gate, excludes)
+    explainer = Explainer(reviewing.gate)
     for manifest in (manifest for document in documents for manifest in manifests_in(document)):
         request = request_for(manifest.value, reviewing.caller, templates)
         placed = Placed(manifest.document, manifest.base, reviewing.languages)

@@ -34,7 +34,6 @@ from webhook.policy import CompiledPolicy, CompiledRule, PolicySet
 from webhook.policy.explain import explain_clause
 from webhook.policy.match import Answer, View
 from webhook.policy.policy_set import Candidate, index_of
-from webhook.policy.schema import MatchClause
 from webhook.rules.base import Finding, Mode, MutatingRule, Result, Subject
 
 NOBODY = "\0"
@@ -151,12 +150,10 @@ class Explainer:
 
     Args:
         gate: what reviews them.
-        excludes: the alternatives of each policy's `exclude`, as they are written.
     """
 
-    def __init__(self, gate: Gate, excludes: Mapping[str, tuple[MatchClause, ...]]) -> None:
+    def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._excludes = excludes
         known = gate.policy_set
         self._alone: list[tuple[CompiledPolicy, PolicySet]] = [
             (policy, replace(known, policies=(policy,), index=index_of([policy])))
@@ -228,19 +225,11 @@ class Explainer:
         if matches is not True:
             yield from _why_no_match(policy, view)
         elif candidate.excludes is not None and candidate.excludes(view) is not False:
-            yield from self._why_excluded(policy, view)
+            yield from _why_excluded(policy, view)
         elif isinstance(found.answer, Unknown):
             yield f"not known: {found.answer.why}"
         else:
             yield "mode: disabled"
-
-    def _why_excluded(self, policy: CompiledPolicy, view: View) -> Iterator[str]:
-        for clause in self._excludes.get(policy.name, ()):
-            if clause.operations and view.received.request.operation not in clause.operations:
-                continue
-            parts = explain_clause(clause, view)
-            if not any(part.answer is False for part in parts):
-                yield f"exclude: {'; '.join(map(str, parts))}"
 
 
 class _Acts:
@@ -363,6 +352,15 @@ def _why_no_match(policy: CompiledPolicy, view: View) -> Iterator[str]:
             no = [str(part) for part in parts if part.answer is False]
             unknown = [str(part) for part in parts if isinstance(part.answer, Unknown)]
             yield plain("; ".join(no or unknown), LONGEST_TEXT)
+
+
+def _why_excluded(policy: CompiledPolicy, view: View) -> Iterator[str]:
+    for clause in policy.exclude_clauses:
+        if clause.operations and view.received.request.operation not in clause.operations:
+            continue
+        parts = explain_clause(clause, view)
+        if not any(part.answer is False for part in parts):
+            yield f"exclude: {'; '.join(map(str, parts))}"
 
 
 def _policy(

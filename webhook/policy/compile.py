@@ -73,6 +73,7 @@ def _policy(draft: PolicyDraft, site: Site, ceiling: Mode, faults: Faults) -> Co
         title=spec.title,
         clauses=clauses,
         excludes=any_of(excludes) if excludes else None,
+        exclude_clauses=spec.exclude or (),
         rules=tuple(_rule(draft.name, spec, rule, mode) for rule in draft.rules),
         opt_out=spec.opt_out == "allowed",
         check_templates=spec.templates.check,
@@ -135,7 +136,6 @@ def _apply_override(
     check_clauses(draft.document, "match", draft.spec.match, site, faults)
     matches = any_of(tuple(_any_operation(draft.document, "match", draft.spec.match, faults)))
     named = list(_named(draft, [(name, "") for name in draft.spec.policies], known, policies, faults))
-    variants: list[CompiledPolicy] = []
     for index, policy, _ in named:
         shadow = next(
             (other for other in policy.overrides if _shadows(other.clauses, draft.spec.match)), None
@@ -144,9 +144,8 @@ def _apply_override(
             path = ("spec", "policies", index)
             message = f"override {shadow.name} matches first whatever this one matches, so it never decides"
             faults.say(draft.document, path, message, "give it a lower order, or another match")
-        base = known[policy.name]
-        if base is not None:
-            variants.append(_variant(draft, policy, base, site, faults))
+    bases = {name: base for name, base in known.items() if base is not None}
+    variants = [_variant(draft, policy, bases[policy.name], site, faults) for _, policy, _ in named]
     if faults.errors == before:
         for variant in variants:
             own = policies[variant.name]

@@ -82,6 +82,7 @@ class CompiledPolicy:
     Attributes:
         clauses: the alternatives of its match with their predicates.
         excludes: what exempts, None if nothing does.
+        exclude_clauses: the alternatives of its exclude, for whoever explains it.
         opt_out: whether an object may exempt itself by annotation.
         check_templates: see `TemplateUse.check`.
         mutate_templates: see `TemplateUse.mutate`.
@@ -98,6 +99,7 @@ class CompiledPolicy:
     clauses: tuple[tuple[MatchClause, Predicate], ...]
     excludes: Predicate | None
     rules: tuple[CompiledRule, ...]
+    exclude_clauses: tuple[MatchClause, ...] = ()
     opt_out: bool = False
     check_templates: Literal["sameAsMode", "warn", "disabled"] = "sameAsMode"
     mutate_templates: frozenset[str] = frozenset()
@@ -119,7 +121,12 @@ class CompiledPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A policy as it concerns one resource and operation."""
+    """A policy as it concerns one resource and operation.
+
+    Attributes:
+        sees_mutations: whether what it says of an object to be created depends on what mutating rules would still write: its own
+            are verified, and what is not enforced judges the audited lane.
+    """
 
     rank: int
     policy: CompiledPolicy
@@ -128,6 +135,7 @@ class Candidate:
     mutating: tuple[tuple[CompiledRule, MutatingRule], ...]
     validating: tuple[tuple[CompiledRule, ValidatingRule], ...]
     overrides: tuple[tuple[Predicate, "Candidate"], ...] = ()
+    sees_mutations: bool = True
 
 
 Need = tuple[str, str]
@@ -224,7 +232,7 @@ class PolicySet:
         return len(self.policies)
 
     def bucket(self, resource_name: str, operation: str) -> Bucket:
-        """The candidates for a resource (as `AdmissionRequest.resource_name` writes it) and an operation."""
+        """The candidates for `resource_name` (as `AdmissionRequest.resource_name` writes it) and an `operation`."""
         return self.index.get((resource_name, operation), NO_CANDIDATES)
 
     def paused(self, pause: Pause) -> "PolicySet":
@@ -275,14 +283,16 @@ def _places(
 
 def _candidate(rank: int, policy: CompiledPolicy, matches: Predicate, resource: str) -> Candidate:
     rules = [rule for rule in policy.rules if resource in rule.rule.targets]
+    mutating = tuple((r, r.rule) for r in rules if isinstance(r.rule, MutatingRule))
     return Candidate(
         rank,
         policy,
         matches,
         policy.excludes,
-        tuple((r, r.rule) for r in rules if isinstance(r.rule, MutatingRule)),
+        mutating,
         tuple((r, r.rule) for r in rules if isinstance(r.rule, ValidatingRule)),
         tuple((o.matches, _candidate(rank, o.policy, matches, resource)) for o in policy.overrides),
+        sees_mutations=bool(mutating) or not policy.modes <= {Mode.ENFORCE, Mode.DISABLED},
     )
 
 

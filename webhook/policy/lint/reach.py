@@ -49,9 +49,8 @@ def unreachable(policy_set: PolicySet, sources: Sources) -> Iterator[Problem]:
 
 
 def _excluded(policy: CompiledPolicy, sources: Sources) -> Iterator[Problem]:
-    excludes = sources.excludes(policy.name)
     for index, (clause, _) in enumerate(policy.clauses):
-        if any(is_inside(clause, exclude) for exclude in excludes):
+        if any(is_inside(clause, exclude) for exclude in policy.exclude_clauses):
             message = f"this never holds: the exclude of policy {policy.name} exempts all that it matches"
             path = sources.clause(policy.name, "match", index)
             yield sources.warn(

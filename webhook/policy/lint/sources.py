@@ -4,15 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from webhook.documents import Document, Path, Problem, read_documents
-from webhook.documents.schema import Schema
-from webhook.policy.schema import Clauses, MatchClause
-
-
-class _Excluding(Schema):
-    exclude: Clauses | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +30,6 @@ class Sources:
                     if key:
                         documents.setdefault(key, document)
         return cls(documents)
-
-    def excludes(self, policy: str) -> tuple[MatchClause, ...]:
-        """The alternatives of a policy's `exclude`, as it is written; none where they cannot be read."""
-        spec = self.documents["PodPolicy", policy].value["spec"]
-        try:
-            return _Excluding.model_validate({k: v for k, v in spec.items() if k == "exclude"}).exclude or ()
-        except ValidationError:
-            return ()
 
     def clause(self, policy: str, key: str, index: int) -> Path:
         """Where alternative `index` of a `policy`'s `key` (`match`, `exclude`) is: a single one may be written without a list."""
