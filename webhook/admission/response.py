@@ -110,7 +110,7 @@ def _violation(outcome: Outcome, report: Report, finding: Finding, languages: Se
 
 
 def field_of(outcome: Outcome, finding: Finding) -> str:
-    """The place of a finding in words, "" where it has none."""
+    """The place of `finding` in the object of `outcome`, in words; "" where it has none."""
     if not finding.path:
         return ""
     return plain(format_field(outcome.audited or outcome.object or {}, finding.path), 256)

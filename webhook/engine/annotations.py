@@ -41,7 +41,12 @@ def decision_id(request: AdmissionRequest) -> str:
 
 
 def carried(thing: Mapping[str, Any], name: str) -> str:
-    """One of our annotations as an object carries it; "" where it has none, or a client wrote it, as managedFields shows."""
+    """One of our annotations as an object carries it; "" where it has none, or a client wrote it, as managedFields shows.
+
+    Args:
+        thing: the object, as received.
+        name: the whole key of the annotation.
+    """
     text = mapping_at(thing, ANNOTATIONS).get(name)
     return text if isinstance(text, str) and not _is_forged(thing, name) else ""
 
@@ -61,6 +66,12 @@ def record(draft: Draft, changes: Iterable[Change], policies: str, decision: str
     """Write the three annotations; a second pass keeps the decision and appends its changes.
 
     An object whose annotations are no map is refused by every API server and gets none.
+
+    Args:
+        draft: the object with the changes.
+        changes: what the rules changed, the engine's own not among them.
+        policies: the hash of the policy set that did.
+        decision: the ID under which the log has this answer.
     """
     earlier = _earlier(mapping_at(draft.original, ANNOTATIONS).get(CHANGES))
     text = _bounded([*earlier, *map(_entry, changes)])

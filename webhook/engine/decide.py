@@ -42,5 +42,5 @@ def worst_action(actions: list[Action]) -> Action:
 
 
 def weakest_action(one: Action, other: Action) -> Action:
-    """The weaker of two actions."""
+    """The weaker of `one` action and the `other`."""
     return one if STRENGTH[one] <= STRENGTH[other] else other

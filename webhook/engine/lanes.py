@@ -48,7 +48,7 @@ class Lanes:
 
 
 def run_mutations(policy_set: PolicySet, lanes: Lanes) -> None:
-    """Run every mutating rule that applies, in order, each in the lanes that are its own."""
+    """Run every mutating rule of `policy_set` that applies, in order, each in those of the `lanes` that are its own."""
     request = lanes.received.request
     bucket = policy_set.bucket(request.resource_name, "CREATE")
     for candidate in bucket.candidates(lanes.real):

@@ -44,7 +44,10 @@ class Resolved(NamedTuple):
         return self.answer is not False and self.chosen.policy.mode is Mode.ENFORCE
 
     def not_asked(self, rule: CompiledRule, view: View) -> tuple[Finding, ...]:
-        """Why a rule shall not run; () if it shall. The first one's time was asked for when the policy was looked at."""
+        """Why a `rule` shall not run on the object of `view`; () if it shall.
+
+        The first one's time was asked for when the policy was looked at.
+        """
         policy, answer = self.base.policy, self.answer
         if rule is not self.chosen.policy.rules[0] and view.received.expired():
             return (unknown(OUT_OF_TIME),)
@@ -68,7 +71,7 @@ class Resolved(NamedTuple):
 
 
 def resolve(candidate: Candidate, view: View) -> Resolved:
-    """A policy as it holds for the object in one lane."""
+    """A policy, `candidate`, as it holds for the object of `view`, which is one of the lanes."""
     answer = _applies(candidate, view)
     if answer is not True:
         return Resolved(candidate, candidate, answer, matches=False)

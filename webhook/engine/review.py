@@ -74,7 +74,12 @@ class Gate:
 
 
 def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
-    """The answer of `/mutate`: it never refuses, for `/validate` finds everything again."""
+    """The answer of `/mutate`: it never refuses, for `/validate` finds everything again.
+
+    Args:
+        gate: the policies and facts that answer.
+        request: what the API server asks; its object is only read.
+    """
     why = exemption(request)
     if why:
         return _exempt(gate, request, why)
@@ -88,7 +93,7 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
     reports: tuple[Report, ...] = ()
     if kind is not None:
         reports = mutate_templates(kind, request, draft, partial(review, gate))
-    elif created:
+    else:  # a creation: an update without templates was put back above
         run_mutations(gate.policy_set, lanes)
     changes = draft.changes()
     decision = _shown_decision(request)
@@ -108,14 +113,19 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
 
 
 def validate(gate: Gate, request: AdmissionRequest) -> Outcome:
-    """The answer of `/validate`: all rules run, every failing one is reported, none stops the others."""
+    """The answer of `/validate`: all rules run, every failing one is reported, none stops the others.
+
+    Args:
+        gate: the policies and facts that answer; with a failurePolicy, only policies of it are judged.
+        request: what the API server asks; its object is only read.
+    """
     why = exemption(request)
     if why:
         return _exempt(gate, request, why)
     lanes = Lanes.of(gate.receive(request))
     as_received = lanes.real
     reports: list[Report] = []
-    if request.operation == "CREATE":
+    if request.operation == "CREATE" and _sees_mutations(gate, as_received):
         as_received = View(Subject(lanes.received, Draft(lanes.received.object)))
         run_mutations(gate.policy_set, lanes)
         reports.extend(_verify(gate, lanes, as_received))
@@ -138,7 +148,12 @@ def validate(gate: Gate, request: AdmissionRequest) -> Outcome:
 
 
 def review(gate: Gate, request: AdmissionRequest) -> Outcome:
-    """Both calls, one after the other, as a cluster makes them: for files, and for what runs already."""
+    """Both calls, one after the other, as a cluster makes them: for files, and for what runs already.
+
+    Args:
+        gate: the policies and facts that answer.
+        request: about the object as it is sent, or as it is stored.
+    """
     first = mutate(gate, request)
     if first.exempt:
         return first
@@ -191,6 +206,13 @@ def _would_change(lanes: Lanes) -> Iterator[tuple[Mode, Change]]:
     audited = {rule.key: rule.mode for rule, _ in lanes.found if rule.mode is not Mode.ENFORCE}
     for change in lanes.audited.subject.draft.changes(audited.__contains__):
         yield audited[change.rule], change
+
+
+def _sees_mutations(gate: Gate, as_received: View) -> bool:
+    """Whether anything that is judged here depends on what mutating rules would still write."""
+    request = as_received.received.request
+    candidates = gate.policy_set.bucket(request.resource_name, request.operation).candidates(as_received)
+    return any(each.sees_mutations and gate.judges(each.policy) for each in candidates)
 
 
 def _verify(gate: Gate, lanes: Lanes, as_received: View) -> Iterator[Report]:

@@ -68,6 +68,12 @@ def mutate_templates(
 
     On an update only what the stored object holds, equal: the templates of many kinds are immutable.
 
+    Args:
+        kind: what is known of the object's kind.
+        request: about the object that holds the templates.
+        draft: where the changes are written.
+        review: the answer about one pod or claim.
+
     Returns:
         The error of every rule that would write, where they together would write too many fields.
     """

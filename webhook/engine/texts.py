@@ -1,5 +1,6 @@
 """What a finding says, in a language."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from webhook.kube.plain_text import plain
@@ -38,7 +39,5 @@ def _shown(value: object) -> str:
     return plain(value, LONGEST_SENTENCE) if isinstance(value, Sentence) else plain(value)
 
 
-def _in(text: object, language: str) -> str:
-    if not isinstance(text, dict):
-        return ""
-    return str(text.get(language) or text.get("en") or next(iter(text.values()), ""))
+def _in(text: Mapping[str, str], language: str) -> str:
+    return text.get(language) or text.get("en") or next(iter(text.values()), "")
