@@ -257,6 +257,19 @@ CASES = {
         "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\n---\napiVersion: v1\nkind: Service\n"
         "---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: v1\nkind: Service\n"
     ),
+    "bench-compare-missing-file": Case("bench --compare before.json"),
+    "bench-compare-no-json": Case("bench --compare before.json", {"before.json": "call  median\n"}),
+    "bench-compare-another-file": Case("bench --compare before.json", {"before.json": "{}"}),
+    "bench-compare-a-folder": Case("bench --compare before", {"before/": ""}),
+    "bench-broken-policy": Case(
+        "bench --policies policies", {"policies/a.yaml": edited("perPod", "perPods")}
+    ),
+    "bench-no-policies": Case("bench --policies nowhere"),
+    "bench-nothing-to-review": Case("bench pods", {"pods/a.yaml": "apiVersion: v1\nkind: Service\n"}),
+    "bench-bad-review": Case(
+        "bench a.json", {"a.json": '{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}'}
+    ),
+    "bench-no-time": Case("bench --seconds 0"),
     "install-no-policies": Case("install"),
     "install-two-places": Case(
         "install --policies policies --service a/b --url https://x", {"policies/a.yaml": POLICY}

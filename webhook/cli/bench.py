@@ -142,8 +142,6 @@ def command(
     """
     from webhook.benchmark.saved import Figures, SavedError, compare, render, to_json  # noqa: PLC0415 - as in all commands
 
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, signal.default_int_handler)  # so that the servers are stopped, as on Ctrl-C
     before = _saved(compared) if compared else None
     gate = _gate(policies or (_shipped(),), facts or (_shipped() / "prerequisites",))
     calls = _calls(manifests, gate)
@@ -216,12 +214,12 @@ def _calls(manifests: Sequence[str], gate: Gate) -> list[Calls]:
     from webhook.engine import mutate  # noqa: PLC0415
 
     found: list[Calls] = []
-    for review in _given(manifests, gate) if manifests else _built_in():
+    for source, review in _given(manifests, gate) if manifests else _built_in():
         body = orjson.dumps(review)
         try:
             outcome = mutate(gate, parse_review(body))
         except BadReviewError as error:
-            raise FileError(f"a recorded review cannot be used: {error}") from error
+            raise FileError(f"{source}: a recorded review cannot be used: {error}") from error
         changed = {**review, "request": {**review["request"], "object": outcome.object}}
         found.append(Calls(body, orjson.dumps(changed)))
     if not found:
@@ -231,18 +229,18 @@ def _calls(manifests: Sequence[str], gate: Gate) -> list[Calls]:
     return found
 
 
-def _built_in() -> Iterator[Mapping[str, Any]]:
+def _built_in() -> Iterator[tuple[str, Mapping[str, Any]]]:
     from webhook.demonstration.api_server import received  # noqa: PLC0415
     from webhook.demonstration.reviews import review  # noqa: PLC0415
     from webhook.demonstration.workloads import read_workloads  # noqa: PLC0415
 
     for workload in read_workloads():
         if workload.object["kind"] == "Pod":
-            yield review(workload, received(workload, TIME, {}), "mutate")
+            yield workload.name, review(workload, received(workload, TIME, {}), "mutate")
 
 
-def _given(manifests: Sequence[str], gate: Gate) -> Iterator[Mapping[str, Any]]:
-    """The reviews in files, and those of the objects in them."""
+def _given(manifests: Sequence[str], gate: Gate) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The reviews in files, and those of the objects in them, each with the name of its file."""
     from webhook.cli.check import read  # noqa: PLC0415
     from webhook.output.problems import render_problems  # noqa: PLC0415
     from webhook.review_tools.manifests import Caller, manifests_in, request_for  # noqa: PLC0415
@@ -251,15 +249,16 @@ def _given(manifests: Sequence[str], gate: Gate) -> Iterator[Mapping[str, Any]]:
     print_text(render_problems(problems), err=True)
     if any(not problem.is_warning for problem in problems):
         raise FileError("nothing was measured: mend the manifests first")
-    every = [manifest.value for document in documents for manifest in manifests_in(document)]
-    for number, thing in enumerate(every):
+    every = [manifest for document in documents for manifest in manifests_in(document)]
+    for number, (document, _, thing) in enumerate(every):
         if thing.get("kind") == "AdmissionReview":
-            yield thing
+            yield document.source, thing
             continue
         request = request_for(thing, Caller(), gate.policy_set.templates)
         if request is not None:
             raw = {**request.raw, "uid": f"bench-{number}", "dryRun": False, "object": request.object}
-            yield {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": raw}
+            review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": raw}
+            yield document.source, review
 
 
 def _measured(
@@ -300,6 +299,8 @@ def _servers(policies: Sequence[Path], facts: Sequence[Path]) -> Iterator[dict[s
     from webhook.benchmark.load import Server  # noqa: PLC0415
     from webhook.demonstration.gateway import HOST, PROGRAM, running_gateway  # noqa: PLC0415
 
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.default_int_handler)  # so that the servers are stopped, as on Ctrl-C
     chosen, known = policies or (_shipped(),), facts or (_shipped() / "prerequisites",)
     with ExitStack() as stack:
         found = {}
