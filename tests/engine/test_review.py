@@ -221,6 +221,22 @@ def test_each_validation_judges_the_lane_of_its_mode() -> None:
     assert lines(policies, training_pod()) == ["class/r0 pass none", f"audited/r0 fail record: {OVER}"]
 
 
+MODES_OF_A_FAIL: dict[str, tuple[Json, list[str]]] = {
+    "enforced: as the object is": ({}, []),
+    "audited: as it would be": ({"mode": "audit"}, [f"cap/r0 fail record: {OVER}"]),
+}
+
+
+@pytest.mark.parametrize(("spec", "expected"), MODES_OF_A_FAIL.values(), ids=MODES_OF_A_FAIL)
+def test_an_endpoint_judges_by_mutations_that_it_does_not_answer_for(spec: Json, expected: list[str]) -> None:
+    policies = load(
+        policy("class", CLASS, mode="audit"),
+        policy("cap", CAP, match=NEEDS_CLASS, failurePolicy="Fail", **spec),
+    )
+    outcome = validate(gate(policies, failure_policy="Fail"), request(training_pod()))
+    assert said(outcome.reports) == expected
+
+
 def test_what_is_enforced_after_an_audited_mutation_acts_in_both_lanes() -> None:
     policies = load(
         policy("a", TOLERATE, mode="audit", order=1),
