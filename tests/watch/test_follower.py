@@ -314,6 +314,26 @@ def test_a_stream_that_always_ends_at_once_is_asked_for_less_and_less(
     assert 3 <= len(cluster.server.requests) <= 9
 
 
+def test_a_stream_that_breaks_and_goes_on_is_no_news(cluster: FakeCluster, tmp_path: Path) -> None:
+    """As behind a balancer that cuts idle connections."""
+    streams: list[Request] = []
+
+    def cut_twice(request: Request, reply: Reply) -> None:
+        streams.append(request)
+        reply.stream()
+        reply.event("BOOKMARK", {"metadata": {"resourceVersion": "100"}})
+        if len(streams) > 2:
+            cluster.watch_fault = None
+            reply.hang(1)
+        reply.cut()
+
+    cluster.watch_fault = cut_twice
+    with structlog.testing.capture_logs() as logs, following(cluster, tmp_path) as follower:
+        wait_for(lambda: len(streams) > 2)
+        assert follower.health is Health.FOLLOWED
+    assert [line["event"] for line in logs] == ["facts known"]
+
+
 def test_one_line_for_each_change_of_state(cluster: FakeCluster, tmp_path: Path) -> None:
     cluster.collections[NAMESPACES].put("a")
     with structlog.testing.capture_logs() as logs, following(cluster, tmp_path) as follower:

@@ -249,12 +249,13 @@ class Follower:
             log.info(said, kind=self.resource.kind, objects=len(self.objects))
 
     def _failed(self, error: ApiError) -> None:
+        was_watching = self._version is not None
         self._failures += 1
         self._retry_after = error.retry_after
         if error.status == 410 or self._failures >= RELIST_AFTER:
             self._version = None
-        if error.status == 410:  # every now and then: the list that follows tells whether anything is wrong
-            return
+        if self.health is Health.FOLLOWED and (self._failures == 1 or (error.status == 410 and was_watching)):
+            return  # streams end in many ways, and a list is asked for anew: what follows tells whether anything is wrong
         is_news = self.health is not Health.FAILING or error.status != self.status
         self.health, self.fault, self.status = Health.FAILING, error.message, error.status
         if is_news:
