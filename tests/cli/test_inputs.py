@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,3 +102,15 @@ class TestProblems:
         assert self.problems("a\nb\x1b[2J") == [
             "a\\u000ab\\u001b[2J: cannot be read: No such file or directory"
         ]
+
+    def test_stdin_that_the_shell_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(inputs, "sys", SimpleNamespace(stdin=None))  # pytest puts its own into sys
+        assert self.problems("-") == ["<stdin>: cannot be read: it is closed"]
+
+    def test_stdin_that_is_a_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Folder:
+            def read(self) -> bytes:
+                raise IsADirectoryError(21, "Is a directory")
+
+        monkeypatch.setattr(inputs, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=Folder())))
+        assert self.problems("-") == ["<stdin>: cannot be read: Is a directory"]

@@ -96,6 +96,27 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
         read_folders([tmp_path])
 
 
+def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", refuse)  # root, who may run the tests, may read everything
+    with pytest.raises(FolderError, match=rf"^{tmp_path}: Permission denied$"):
+        read_folders([tmp_path])
+    assert fingerprint([tmp_path]) == f"{tmp_path}: Permission denied"
+
+
+def test_a_file_that_goes_away_while_the_folder_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "a.yaml")
+    before, gone = fingerprint([tmp_path]), tmp_path / "b.yaml"
+    monkeypatch.setattr(folders, "_files", lambda *_: [tmp_path / "a.yaml", gone])
+    assert fingerprint([tmp_path]) not in (before, None)
+    with pytest.raises(FolderError, match=rf"^{gone}: No such file or directory$"):
+        read_folders([tmp_path])
+
+
 def test_the_same_files_have_the_same_fingerprint(tmp_path: Path) -> None:
     put(tmp_path, "a.yaml")
     before = fingerprint([tmp_path])
