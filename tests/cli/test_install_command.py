@@ -57,6 +57,11 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
+@pytest.fixture(autouse=True)
+def _without_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install, "BLOCKING_SECONDS", 0.0)
+
+
 @pytest.fixture
 def install_it(run: Run, folder: Path, fake: FakeCluster) -> Run:
     fake.put(SECRET, {"data": {"ca.crt": BUNDLE}})
@@ -215,6 +220,26 @@ def test_without_an_answer_nothing_may_block(
     assert result.stderr == (
         f"Error: a probe pod in namespace default shows no answer of podgate{why}\n"
         "failurePolicy stays Ignore; podgate doctor says what is wrong\n"
+    )
+    assert failure_policies(fake) == ["Ignore"] * 3
+
+
+def test_what_blocks_without_an_answer_is_taken_back(
+    install_it: Run, fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = 'failed calling webhook "fail.validate.podgate.dev": 500'
+
+    def answer(pod: Json) -> tuple[int, Json]:
+        if "annotations" in pod["metadata"] and "Fail" not in failure_policies(fake):
+            return answers(pod)
+        assert pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+        return 500, {"kind": "Status", "code": 500, "message": said}
+
+    fake.answers["POST", PODS] = answer
+    result = install_it("--enforce")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"Error: with failurePolicy Fail pods are refused, so it is Ignore again: {said}\n",
     )
     assert failure_policies(fake) == ["Ignore"] * 3
 

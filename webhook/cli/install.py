@@ -20,7 +20,7 @@ from webhook.cli.connection import (
     read,
     said,
 )
-from webhook.cli.probe import PATIENCE_SECONDS, probe
+from webhook.cli.probe import PATIENCE_SECONDS, blocked, probe
 from webhook.cli.site import accelerators_option, kinds_option
 from webhook.cli.targets import print_text
 
@@ -37,6 +37,9 @@ CA_KEY = "ca.crt"
 
 TRIES = 5
 """Of one update: somebody else (the controller, cert-manager) may write in between."""
+
+BLOCKING_SECONDS = 2.0
+"""How long `Fail` is tried: an API server has a changed configuration within a second."""
 
 WIDTH = 100
 
@@ -171,6 +174,20 @@ class _Installation:
             self._probe(probe_namespace)
         self.blocks = True
         self._write(dry_run=dry_run)
+        if not dry_run:
+            self._try_blocking(probe_namespace)
+
+    def _try_blocking(self, namespace: str) -> None:
+        """Take `Fail` back where it refuses pods for want of an answer.
+
+        Raises:
+            ProbeError: it was taken back.
+        """
+        why = blocked(self._api, namespace, BLOCKING_SECONDS)
+        if why:
+            self.blocks = False
+            self._write(dry_run=False)
+            raise ProbeError(f"with failurePolicy Fail pods are refused, so it is Ignore again: {why}")
 
     def _can_fail(self) -> bool:
         return any(policy.failure_policy == "Fail" for policy in self._policy_set.policies)

@@ -18,8 +18,8 @@ from webhook.registration.demands import PODS, Demand, Entry, Wanted
 from webhook.registration.objects import POD, full_name, is_any_of, pods_of_object, typed_templates
 
 # One expression may cost 1,000,000 and all conditions of an entry 2,500,000
-# (kubernetes/apiserver:pkg/apis/cel/config.go). With these bounds the most that a pod can cost is about a third of the first,
-# which a test measures on a real API server.
+# (kubernetes/apiserver:pkg/apis/cel/config.go). A pod at these bounds is evaluated by a real API server in the end-to-end tests;
+# one with six times as many variables, or eight times as many resources, was so too.
 MOST_CONTAINERS = 32
 MOST_RESOURCES = 24
 """Of one container, limits and requests each."""
