@@ -276,6 +276,6 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 def _warnings(headers: http.client.HTTPMessage) -> tuple[str, ...]:
-    """The texts of the Warning headers (RFC 7234 section 5.5)."""
-    lines = headers.get_all("Warning") or []
+    """The texts of the Warning headers (RFC 7234 section 5.5), which are UTF-8 and read as Latin-1."""
+    lines = [line.encode("latin-1").decode() for line in headers.get_all("Warning") or []]
     return tuple(re.sub(r"\\(.)", r"\1", text) for line in lines for text in _WARNING.findall(line))

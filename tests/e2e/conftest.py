@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
+    from tests.e2e.client import Json
     from tests.e2e.cluster import Cluster
 
 WISH = "PODGATE_E2E"
@@ -141,7 +142,7 @@ def kubelet(cluster: Cluster, namespace: str) -> Iterator[None]:
 def start_podgate(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Callable[..., Podgate]]:
     """Start replicas: `start_podgate(policies=(SHIPPED, SITE), options=(), facts=True, beside=cluster)`.
 
-    With `facts`, it is given what the cluster (`beside`, for one of the test's own) has now as files.
+    With `facts` it is given those objects, or with True what the cluster (`beside`, for one of the test's own) has now.
     """
     started: list[Podgate] = []
 
@@ -149,13 +150,13 @@ def start_podgate(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[
         policies: Sequence[Path] = (SHIPPED, SITE),
         options: Sequence[str] = (),
         *,
-        facts: bool = True,
+        facts: bool | Sequence[Json] = True,
         beside: Cluster = cluster,
     ) -> Podgate:
         podgate = Podgate(tmp_path / f"podgate-{len(started)}", policies, options)
         started.append(podgate)
         if facts:
-            podgate.write_facts(facts_of(beside))
+            podgate.write_facts(facts_of(beside) if facts is True else facts)
         podgate.start()
         return podgate
 
