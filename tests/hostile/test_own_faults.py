@@ -10,7 +10,7 @@ import threading
 from importlib import import_module
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -18,7 +18,7 @@ import structlog.testing
 
 from tests.engine.gates import training_pod
 from tests.hostile.app import make_client
-from tests.hostile.objects import review
+from tests.hostile.objects import controller, review
 from tests.server.conftest import SHIPPED, ca, folder, serve
 from tests.server.running import Running, eventually, free_port, launch, worker_of
 
@@ -55,19 +55,28 @@ CASES = [
 ]
 
 
+def raising(error: Exception) -> Callable[..., None]:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    return fails
+
+
+def break_step(target: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a function raise: `module:name` or `module:Class.name`, where it is called from."""
+    module, _, name = target.partition(":")
+    holder, _, last = f"module.{name}".rpartition(".")
+    step = SimpleNamespace(module=import_module(module))
+    monkeypatch.setattr(attrgetter(holder)(step), last, raising(error))
+
+
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize(("target", "path"), CASES)
 def test_an_error_in_a_step_is_no_decision(
     target: str, path: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise error
-
     client = make_client()
-    module, _, name = target.partition(":")
-    holder, _, last = f"module.{name}".rpartition(".")
-    step = SimpleNamespace(module=import_module(module))
-    monkeypatch.setattr(attrgetter(holder)(step), last, fails)
+    break_step(target, error, monkeypatch)
     with structlog.testing.capture_logs() as lines:
         answer = client.post(path, data=orjson.dumps(WHOLE), content_type="application/json")
     assert answer.status_code == 500
@@ -78,6 +87,65 @@ def test_an_error_in_a_step_is_no_decision(
     assert [line["event"] for line in lines] == ["a review failed: this is a bug"]
     monkeypatch.undo()
     assert client.post(path, data=orjson.dumps(WHOLE), content_type="application/json").status_code == 200
+
+
+DEPLOYMENT = review(controller("Deployment", template={"spec": training_pod()["spec"]}))
+REFUSED = review(training_pod(gpus=4_000))
+OTHER_STEPS: dict[str, tuple[str, str, Any]] = {
+    "the facts": ("webhook.facts:Facts.namespace", "/validate", WHOLE),
+    "the workload": ("webhook.rules.base:inspect_workload", "/mutate", WHOLE),
+    "a rule that writes": ("webhook.rules.set_node_affinity:SetNodeAffinity.mutate", "/mutate", WHOLE),
+    "a rule that judges": (
+        "webhook.rules.check_placement:CheckPlacement.validate_subject",
+        "/validate",
+        WHOLE,
+    ),
+    "the record on the object": ("webhook.engine.annotations:record", "/mutate", WHOLE),
+    "an update": (
+        "webhook.engine.review:put_back",
+        "/mutate",
+        review(training_pod(), "UPDATE", oldObject=training_pod()),
+    ),
+    "the templates": ("webhook.engine.templates:virtual_pod", "/validate", DEPLOYMENT),
+    "the templates that are written": ("webhook.engine.review:mutate_templates", "/mutate", DEPLOYMENT),
+    "the text of a denial": ("webhook.admission.response:say", "/validate", REFUSED),
+    "only what must not be missed": ("webhook.engine.review:decide", "/validate/fail", REFUSED),
+    "only what may be missed": ("webhook.engine.review:decide", "/validate/ignore", WHOLE),
+}
+
+
+@pytest.mark.parametrize("step", OTHER_STEPS.values(), ids=OTHER_STEPS)
+def test_an_error_deeper_down_is_no_decision(
+    step: tuple[str, str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, path, asked = step
+    client, body = make_client(), orjson.dumps(asked)
+    break_step(target, RuntimeError(SECRET), monkeypatch)
+    answer = client.post(path, data=body, content_type="application/json")
+    assert answer.status_code == 500
+    assert orjson.loads(answer.data)["message"] == "internal error in review u-1"
+    assert SECRET not in answer.text
+    monkeypatch.undo()
+    assert client.post(path, data=body, content_type="application/json").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate"])
+def test_a_review_that_cannot_be_counted_is_answered(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = make_client()
+    monkeypatch.setattr("webhook.server.metrics.Metrics.count_review", lambda *_, **__: 1 / 0)
+    answer = client.post(path, data=orjson.dumps(WHOLE), content_type="application/json")
+    assert answer.status_code == 200
+    assert orjson.loads(answer.data)["response"]["uid"] == "u-1"
+
+
+def test_an_error_behind_another_route_is_a_500_without_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = make_client()
+    monkeypatch.setattr("webhook.server.metrics.Metrics.exposition", raising(RuntimeError(SECRET)))
+    answer = client.get("/metrics")
+    assert answer.status_code == 500
+    assert SECRET not in answer.text
+    monkeypatch.undo()
+    assert client.get("/metrics").status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/mutate", "/validate"])
