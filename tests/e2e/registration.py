@@ -79,7 +79,7 @@ def _marker(configuration: Json) -> Json:
         "rules": [
             {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
         ],
-        "objectSelector": {"matchLabels": {MARKER: configuration["kind"]}},
+        "objectSelector": {"matchLabels": {MARKER: _marked(configuration)}},
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "timeoutSeconds": 1,
@@ -87,8 +87,13 @@ def _marker(configuration: Json) -> Json:
     }
 
 
+def _marked(configuration: Json) -> str:
+    """The value of the marker's label: another configuration of the kind may be in force beside it."""
+    return f"{configuration['kind']}.{configuration['metadata']['name']}"
+
+
 def _is_in_force(cluster: Cluster, configuration: Json) -> bool:
-    metadata = {"name": "probe", "namespace": "default", "labels": {MARKER: configuration["kind"]}}
+    metadata = {"name": "probe", "namespace": "default", "labels": {MARKER: _marked(configuration)}}
     try:
         cluster.admin.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, dryRun="All")
     except ApiError as error:

@@ -1,0 +1,154 @@
+"""Another team's mutating webhook, over HTTPS in a thread of the test: what it patches is the test's."""
+
+from __future__ import annotations
+
+import http.server
+import ssl
+import threading
+from base64 import b64encode
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+
+import certs
+from tests.e2e.client import HOST, Json
+from tests.e2e.registration import NAME, put_in_force, take_out_of_force
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.e2e.cluster import Cluster
+
+Patch = Callable[[Json], list[Json]] if TYPE_CHECKING else Any
+
+EARLIER, LATER = "earlier.example.com", "later.example.com"
+"""Configurations are called in the order of their names: these before ours and after it."""
+assert EARLIER < NAME < LATER
+
+
+class Neighbour:
+    """A webhook that runs.
+
+    Attributes:
+        objects: every object that it was called for, as it came.
+    """
+
+    def __init__(self, folder: Path, patch: Patch) -> None:
+        folder.mkdir(parents=True)
+        now = datetime.now(UTC)
+        ca = certs.new_ca(now=now)
+        certs.write_pairs(folder, ca=ca, serving=certs.serving_pair(ca, names=[HOST], now=now))
+        self.ca_bundle = b64encode(ca.certificate).decode()
+        self.objects: list[Json] = []
+        self._patch = patch
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+        self._server = http.server.ThreadingHTTPServer((HOST, 0), self._handler())
+        # Without a handshake at accept: whoever is slow holds up its own thread alone.
+        self._server.socket = context.wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
+        self._thread = threading.Thread(target=self._server.serve_forever, name=folder.name, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"https://{HOST}:{self._server.server_address[1]}/"
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer nobody any more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _answer(self, review: Json) -> Json:
+        request = review["request"]
+        self.objects.append(request["object"])
+        answer: Json = {"uid": request["uid"], "allowed": True}
+        operations = self._patch(request["object"])
+        if operations:
+            answer |= {"patchType": "JSONPatch", "patch": b64encode(orjson.dumps(operations)).decode()}
+        return {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": answer}
+
+    def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
+        answer = self._answer
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"  # the API server keeps its connections
+
+            def do_POST(self) -> None:
+                review = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = orjson.dumps(answer(review))
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *words: object) -> None:
+                """Nothing: pytest shows what is wrong."""
+
+        return Handler
+
+
+@contextmanager
+def neighbour(
+    cluster: Cluster,
+    folder: Path,
+    patch: Patch,
+    *,
+    name: str = LATER,
+    reinvocation: Literal["Never", "IfNeeded"] = "Never",
+) -> Iterator[Neighbour]:
+    """A webhook beside ours, in force inside, for the creation of pods.
+
+    Args:
+        cluster: where.
+        folder: for its certificate; made.
+        patch: the JSON Patch for a pod; [] leaves it as it is.
+        name: of its configuration: `EARLIER` or `LATER`.
+        reinvocation: whether it is called again when another has changed the pod after it.
+    """
+    running = Neighbour(folder, patch)
+    running.start()
+    configuration = _configuration(running, name, reinvocation)
+    try:
+        put_in_force(cluster, configuration)
+        yield running
+    finally:
+        take_out_of_force(cluster, configuration)
+        running.stop()
+
+
+def _configuration(running: Neighbour, name: str, reinvocation: str) -> Json:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [
+            {
+                "name": f"pods.{name}",
+                "clientConfig": {"url": running.url, "caBundle": running.ca_bundle},
+                "rules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    }
+                ],
+                "failurePolicy": "Fail",
+                "reinvocationPolicy": reinvocation,
+                "sideEffects": "None",
+                "timeoutSeconds": 5,
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
