@@ -94,6 +94,31 @@ def test_modules_and_public_classes_have_a_docstring(file: Path) -> None:
     assert (undocumented, bool(ast.get_docstring(tree(file)))) == ([], True)
 
 
+NUMBER = re.compile(r"\b(int|float|Quantity|datetime|timedelta)\b")
+
+
+def numbers_of(node: ast.ClassDef) -> Iterator[str]:
+    """The numbers and moments that a class holds and says nothing of, neither in its docstring nor below the field."""
+    entries = dict(SECTION.findall((ast.get_docstring(node) or "") + "\n")).get("Attributes", "")
+    told = dict(ENTRY.findall(entries))
+    for field, below in zip(node.body, [*node.body[1:], None], strict=True):
+        if isinstance(field, ast.AnnAssign) and NUMBER.search(ast.unparse(field.annotation)):
+            name = ast.unparse(field.target)
+            has_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            if not (name.startswith("_") or name in told or has_text):
+                yield name
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT / "webhook")))
+def test_every_number_says_what_it_counts(file: Path) -> None:
+    """The keys of policy files have their text in docs/language.md."""
+    nodes = [node for node in tree(file).body if isinstance(node, ast.ClassDef)]
+    public = [
+        node for node in nodes if not node.name.startswith("_") and "Schema" not in with_bases(node.name)
+    ]
+    assert {node.name: found for node in public if (found := list(numbers_of(node)))} == {}
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_parameter_is_told(name: str) -> None:
     """One parameter is what the sentence is about; of several, each is named, in Args or between backticks."""

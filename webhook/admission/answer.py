@@ -39,6 +39,7 @@ class ReviewRecord:
         decision: allow, deny, warn, mutate or error (a rule could not be evaluated).
         results: policy, rule, result and mode of every rule that applied.
         changes: policy, rule and field of every change made.
+        warnings: how many the caller is sent.
     """
 
     uid: str

@@ -35,7 +35,11 @@ NESTING_HINT = "no Kubernetes object is nested so deep: check the brackets and t
 
 
 class Finding(NamedTuple):
-    """An error or a warning, before it has a file."""
+    """An error or a warning, before it has a file.
+
+    Attributes:
+        position: line and column in the stream, both from 1.
+    """
 
     position: tuple[int, int]
     message: str

@@ -31,7 +31,11 @@ _STRING_VALUE = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One expression with the expressions that it is made of."""
+    """One expression with the expressions that it is made of.
+
+    Attributes:
+        id: CEL's own number of it, under which the tree has its position and overloads.
+    """
 
     id: int
     children: tuple["Node", ...] = ()

@@ -62,7 +62,11 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class PriorityClass:
-    """A scheduling.k8s.io PriorityClass; by default it preempts lower priorities (kubernetes/api:scheduling/v1/types.go)."""
+    """A scheduling.k8s.io PriorityClass; by default it preempts lower priorities (kubernetes/api:scheduling/v1/types.go).
+
+    Attributes:
+        value: the priority of its pods; the highest is scheduled first.
+    """
 
     name: str
     value: int
@@ -95,7 +99,11 @@ class StorageClass:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that are alike in labels, allocatable resources and taints."""
+    """Nodes that are alike in labels, allocatable resources and taints.
+
+    Attributes:
+        allocatable: of one of them, by resource name.
+    """
 
     labels: Mapping[str, str]
     allocatable: Mapping[str, Quantity]

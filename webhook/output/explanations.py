@@ -89,6 +89,7 @@ class PolicyExplained:
     """Whether one policy holds for an object, and why.
 
     Attributes:
+        order: the policy's own; the lowest runs first.
         mode: the mode in force, an override's where one decides.
         applies: `yes`, `no` or `unknown`.
         reasons: of a policy that does not apply, or of which nobody knows: what said so.

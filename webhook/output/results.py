@@ -43,6 +43,8 @@ class Place(NamedTuple):
     """Where something is written.
 
     Attributes:
+        line: from 1.
+        column: from 1, in characters.
         origin: the template of a chart that Helm made it from, "" if it does not say.
     """
 

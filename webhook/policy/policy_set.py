@@ -80,6 +80,7 @@ class CompiledPolicy:
     """A policy, ready to run.
 
     Attributes:
+        order: the lowest runs first, of equals the first by name.
         clauses: the alternatives of its match with their predicates.
         excludes: what exempts, None if nothing does.
         exclude_clauses: the alternatives of its exclude, for whoever explains it.
@@ -124,6 +125,7 @@ class Candidate:
     """A policy as it concerns one resource and operation.
 
     Attributes:
+        rank: its place among all policies, from 0, in the order in which they run.
         sees_mutations: whether what it says of an object to be created depends on what mutating rules would still write: its own
             are verified, and what is not enforced judges the audited lane.
     """

@@ -194,6 +194,8 @@ class Received:
     """The object of one review as it was received, and what is computed of it once.
 
     Attributes:
+        expired: whether the time for the review ran out.
+        now: the moment of the review, with its zone.
         object: the object received; an empty map where there is none.
         computed: what `Subject.once` found of the object received.
     """

@@ -45,7 +45,11 @@ class Reference(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """One step of a calculation, from left to right: times or over a number of the object, or less a fixed one."""
+    """One step of a calculation, from left to right: times or over a number of the object, or less a fixed one.
+
+    Attributes:
+        less: the fixed number, which counts where there is no reference.
+    """
 
     reference: Reference | None
     divides: bool
