@@ -6,9 +6,10 @@ import http.server
 import ssl
 import threading
 from base64 import b64encode
+from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import orjson
 
@@ -17,12 +18,13 @@ from tests.e2e.client import HOST, Json
 from tests.e2e.registration import NAME, put_in_force, take_out_of_force
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.e2e.cluster import Cluster
 
-Patch = Callable[[Json], list[Json]] if TYPE_CHECKING else Any
+Patch: TypeAlias = Callable[[Json], list[Json]]
+"""The JSON Patch for an object; [] leaves it as it is."""
 
 EARLIER, LATER = "earlier.example.com", "later.example.com"
 """Configurations are called in the order of their names: these before ours and after it."""
