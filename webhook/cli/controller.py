@@ -170,6 +170,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
 
     configure_logs(log_level)
     place = _Place(namespace, service, _checked_url(url))
+    address = _address(bind)
     api = connect(kubeconfig, context)
     if rotate:
         _ask_for_rotation(api, namespace)
@@ -187,7 +188,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     if once:
         run.once()
     else:
-        run.until_stopped(_address(bind))
+        run.until_stopped(address)
 
 
 class _Run:
@@ -367,9 +368,17 @@ def _ask_for_rotation(api: Api, namespace: str) -> None:
 
 
 def _checked_url(url: str) -> str:
-    if url and (not url.startswith("https://") or not urlsplit(url).hostname):
+    if url and not _is_https(url):
         raise click.UsageError(f"--url {url}: expected https://HOST:PORT, as the API server is to call it")
     return url
+
+
+def _is_https(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "https" and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # half an IPv6 address, a port beyond 65535
+        return False
 
 
 def _checked_ca_file(certificates: str, ca_file: Path | None) -> Path | None:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from certs.rotate import split_bundle
 from webhook.controller.objects import items, mapping
 
 if TYPE_CHECKING:
@@ -85,10 +86,10 @@ def faults_of(replicas: Sequence[Replica], name: str, path: str, ca: bytes) -> t
     ready = [replica for replica in replicas if replica.ready]
     if not ready:
         return ("no replica is ready",)
-    try:
-        context = ssl.create_default_context(cadata=ca.decode())
-    except (ssl.SSLError, ValueError):
+    found = split_bundle(ca)
+    if not found:  # with no CA at all the ssl module would trust the system's
         return ("the caBundle holds no certificate that can be read",)
+    context = ssl.create_default_context(cadata=b"".join(found).decode())
     faults = _each(partial(_fault, name=name, path=path, context=context), ready)
     return tuple(fault for fault in faults if fault)
 

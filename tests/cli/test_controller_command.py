@@ -1,0 +1,222 @@
+"""`podgate controller`, as its user sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.fake_cluster import MUTATING, SYSTEM, VALIDATING
+from webhook.controller.policies import FollowedPolicies
+from webhook.policy import load_policy_set
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result
+
+    from tests.cli.fake_cluster import FakeCluster
+
+SHIPPED = "policies"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/podgate-system/leases/podgate-controller"
+CA, TLS = f"{SYSTEM}/secrets/podgate-ca", f"{SYSTEM}/secrets/podgate-tls"
+
+POLICY = """\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicy
+metadata:
+  name: {name}
+spec:
+  match:
+    accelerators: {{}}
+  rules:
+  - name: cap
+    limitAcceleratorCount:
+      perPod:
+        max: {max}
+"""
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log lines stay what the tests of other modules expect."""
+    monkeypatch.setattr("webhook.server.logs.configure_logs", lambda _level: None)
+
+
+def test_one_look_makes_everything_and_gives_the_lease_back(
+    fake: FakeCluster, run: Callable[..., Result]
+) -> None:
+    result = run("controller", "--policies", SHIPPED, "--once")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "changed")
+    assert {CA, TLS, MUTATING, VALIDATING, LEASE} <= set(fake.objects)
+    assert fake.objects[LEASE]["spec"]["holderIdentity"] == ""
+    held = {entry["clientConfig"]["caBundle"] for entry in fake.objects[VALIDATING]["webhooks"]}
+    assert held == {fake.objects[CA]["data"]["ca.crt"]}
+    assert {entry["failurePolicy"] for entry in fake.objects[VALIDATING]["webhooks"]} == {"Ignore"}
+
+
+def test_a_service_and_namespace_of_ones_own(fake: FakeCluster, run: Callable[..., Result]) -> None:
+    words = ["--namespace", "gate", "--service", "hook", "--exclude-namespace", "batch"]
+    assert run("controller", "--policies", SHIPPED, "--once", *words).exit_code == 0
+    (entry,) = fake.objects[MUTATING]["webhooks"]
+    assert entry["clientConfig"]["service"] == {
+        "namespace": "gate",
+        "name": "hook",
+        "port": 443,
+        "path": "/mutate",
+    }
+    (outside,) = entry["namespaceSelector"]["matchExpressions"]
+    assert {"batch", "gate", "kube-system"} <= set(outside["values"])
+    assert "/api/v1/namespaces/gate/secrets/podgate-tls" in fake.objects
+
+
+def test_a_url(fake: FakeCluster, run: Callable[..., Result]) -> None:
+    assert run("controller", "--policies", SHIPPED, "--once", "--url", "https://10.0.0.7:9443").exit_code == 0
+    (entry,) = fake.objects[MUTATING]["webhooks"]
+    assert entry["clientConfig"]["url"] == "https://10.0.0.7:9443/mutate"
+
+
+def test_cert_manager(fake: FakeCluster, run: Callable[..., Result]) -> None:
+    assert run("controller", "--policies", SHIPPED, "--once", "--certificates", "cert-manager").exit_code == 0
+    annotations = fake.objects[MUTATING]["metadata"]["annotations"]
+    assert annotations["cert-manager.io/inject-ca-from"] == "podgate-system/podgate"
+    assert CA not in fake.objects
+
+
+def test_while_another_leads_one_look_is_refused(fake: FakeCluster, run: Callable[..., Result]) -> None:
+    spec = {"holderIdentity": "other", "leaseDurationSeconds": 30}
+    fake.objects[LEASE] = {"metadata": {"name": "podgate-controller", "resourceVersion": "1"}, "spec": spec}
+    result = run("controller", "--policies", SHIPPED, "--once")
+    assert result.exit_code == 3
+    assert result.stderr == "Error: another controller leads: stop it, or leave this to it\n"
+    assert set(fake.objects) == {LEASE}
+
+
+def test_a_new_ca_is_asked_for_and_made(fake: FakeCluster, run: Callable[..., Result]) -> None:
+    run("controller", "--policies", SHIPPED, "--once")
+    before = fake.objects[CA]["data"]["ca.crt"]
+    result = run("controller", "--rotate")
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "asked for a new CA: the log of the controller in podgate-system says how the hand-over goes\n"
+    )
+    assert fake.objects[CA]["metadata"]["annotations"]["podgate.dev/rotate"] == "now"
+    run("controller", "--policies", SHIPPED, "--once")
+    assert fake.objects[CA]["data"]["ca.crt"] != before
+    assert "podgate.dev/rotate" not in fake.objects[CA]["metadata"]["annotations"]
+
+
+def test_where_there_is_no_ca_none_can_be_asked_for(run: Callable[..., Result]) -> None:
+    result = run("controller", "--rotate")
+    assert result.exit_code == 3
+    assert "/api/v1/namespaces/podgate-system/secrets/podgate-ca" in result.stderr
+
+
+def test_what_the_cluster_refuses_is_said(fake: FakeCluster, run: Callable[..., Result]) -> None:
+    fake.refused["/api/v1/namespaces/podgate-system/secrets"] = 403
+    result = run("controller", "--policies", SHIPPED, "--once")
+    assert result.exit_code == 3
+    assert "403" in result.stderr
+    assert "the user lacks a permission" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param([], "--policies is missing: give the folders that the webhook serves", id="no policies"),
+        pytest.param(
+            ["--policies", SHIPPED, "--url", "http://x"],
+            "--url http://x: expected https://HOST:PORT, as the API server is to call it",
+            id="no TLS",
+        ),
+        pytest.param(
+            ["--policies", SHIPPED, "--url", "https://"],
+            "--url https://: expected https://HOST:PORT, as the API server is to call it",
+            id="no host",
+        ),
+        pytest.param(
+            ["--policies", SHIPPED, "--url", "https://[::1"],
+            "--url https://[::1: expected https://HOST:PORT, as the API server is to call it",
+            id="half an address",
+        ),
+        pytest.param(
+            ["--policies", SHIPPED, "--url", "https://x:99999"],
+            "--url https://x:99999: expected https://HOST:PORT, as the API server is to call it",
+            id="no port",
+        ),
+        pytest.param(
+            ["--policies", SHIPPED, "--certificates", "files"],
+            "--certificates files and --ca-file FILE go together",
+            id="files without a file",
+        ),
+        pytest.param(
+            ["--policies", SHIPPED, "--ca-file", "x"],
+            "--certificates files and --ca-file FILE go together",
+            id="a file for nothing",
+        ),
+        pytest.param(
+            ["--policies", SHIPPED, "--bind", "8080"],
+            "--bind 8080: expected HOST:PORT, such as 0.0.0.0:8080",
+            id="a port alone",
+        ),
+    ],
+)
+def test_usage(run: Callable[..., Result], words: list[str], expected: str) -> None:
+    result = run("controller", *words)
+    assert result.exit_code == 2
+    assert f"Error: {expected}\n" in result.stderr
+
+
+def test_without_one_good_policy_nothing_is_touched(
+    fake: FakeCluster, run: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "p.yaml").write_text(POLICY.format(name="p", max="many"))
+    result = run("controller", "--policies", str(tmp_path / "p.yaml"), "--once")
+    assert result.exit_code == 2
+    assert "not one policy is good" in result.stderr
+    assert fake.objects == {}
+
+
+class Files:
+    """Policies whose files a test changes."""
+
+    def __init__(self, **policies: Any) -> None:
+        self.policies = policies
+        self.version = 0
+
+    def change(self, **policies: Any) -> None:
+        self.policies, self.version = policies, self.version + 1
+
+    def follow(self) -> FollowedPolicies:
+        return FollowedPolicies(self._read, lambda: self.version)
+
+    def _read(self) -> Any:
+        texts = {name: POLICY.format(name=name, max=value) for name, value in self.policies.items()}
+        return load_policy_set([(f"{name}.yaml", text.encode()) for name, text in texts.items()])
+
+
+def names(followed: FollowedPolicies) -> list[str]:
+    return [policy.name for policy in followed.current().policies]
+
+
+def test_policies_are_read_again_once_they_are_at_rest() -> None:
+    files = Files(a=8)
+    followed = files.follow()
+    files.change(a=8, b=4)
+    assert [names(followed), names(followed)] == [["a"], ["a", "b"]]
+
+
+@pytest.mark.parametrize("broken", [{"a": "many", "b": 4}, {}], ids=["an error", "no file"])
+def test_a_change_with_an_error_keeps_the_old_set(broken: dict[str, Any]) -> None:
+    files = Files(a=8)
+    followed = files.follow()
+    files.change(**broken)
+    assert [names(followed), names(followed)] == [["a"], ["a"]]
+    files.change(c=2)
+    assert [names(followed), names(followed)] == [["a"], ["c"]]
+
+
+def test_at_the_start_the_good_ones_are_taken() -> None:
+    followed = Files(a=8, b="many").follow()
+    assert (names(followed), followed.is_usable) == (["a"], True)
