@@ -7,6 +7,7 @@ same module raise on the way. What a sentence means is for reviewers.
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -79,6 +80,17 @@ PUBLIC = {
     for file in FILES
     for each in in_body(str(file.relative_to(ROOT / "webhook")), "", tree(file).body)
 }
+
+
+def test_the_same_packages_are_pure_covered_and_asked_here() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    (pure,) = (
+        each for each in tools["importlinter"]["contracts"] if each["name"].startswith("the core is pure")
+    )
+    arguments = (ROOT / "tests" / "pure.args").read_text(encoding="utf-8").splitlines()
+    assert set(pure["source_modules"]) == {f"webhook.{package}" for package in PURE}
+    assert set(tools["coverage"]["run"]["source"]) == {f"webhook/{package}" for package in PURE}
+    assert {f"tests/{package}" for package in PURE} <= set(arguments)
 
 
 def test_there_are_public_functions_in_every_package() -> None:
