@@ -34,4 +34,4 @@ BELOW = {
 
 @pytest.mark.parametrize(("path", "directory", "expected"), BELOW.values(), ids=BELOW.keys())
 def test_below_is_by_whole_names(path: str, directory: str, expected: bool) -> None:
-    assert is_at_or_below(path, directory) is expected
+    assert is_at_or_below(path_parts(path), path_parts(directory)) is expected

@@ -29,10 +29,14 @@ _known_parts = lru_cache(2048)(_parts)
 """Pods mount the same few places, and policies name always the same."""
 
 
-def is_at_or_below(path: str, directory: str) -> bool:
-    """Whether `path` names `directory` or something in it: `/data/a` is below `/data`, `/database` is not."""
-    above = path_parts(directory)
-    return path_parts(path)[: len(above)] == above
+def is_at_or_below(path: tuple[str, ...], directory: tuple[str, ...]) -> bool:
+    """Whether `path` names `directory` or something in it: `/data/a` is below `/data`, `/database` is not.
+
+    Args:
+        path: as `path_parts` gives it; likewise `directory`.
+        directory: what may be above.
+    """
+    return path[: len(directory)] == directory
 
 
 def absolute_path(path: str) -> str:

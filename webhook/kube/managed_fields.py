@@ -56,11 +56,14 @@ def is_client_written(managed_fields: object, annotation_key: str) -> bool:
 
 
 def _entry_owns(entry: Any, keys: tuple[str, ...]) -> bool | None:
-    if not isinstance(entry, Mapping) or entry.get("fieldsType") not in (None, "FieldsV1"):
+    if not (type(entry) is dict or isinstance(entry, Mapping)) or entry.get("fieldsType") not in (
+        None,
+        "FieldsV1",
+    ):
         return None
     node = entry.get("fieldsV1")
     # An entry without any field cannot be told from a damaged one.
-    if not isinstance(node, Mapping) or not node:
+    if not node or not (type(node) is dict or isinstance(node, Mapping)):
         return None
     for key in keys:
         if key not in node:

@@ -237,7 +237,7 @@ def contradiction(
 
 def normalise_toleration(toleration: Any) -> tuple[Any, ...]:
     """A toleration's meaning: without an operator it is `Equal` (kubernetes/api:core/v1/types.go, Toleration)."""
-    if not isinstance(toleration, Mapping):
+    if not (type(toleration) is dict or isinstance(toleration, Mapping)):
         return ()
     return (
         toleration.get("key") or "",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
@@ -9,7 +10,7 @@ from pydantic import AfterValidator, Field
 from webhook.documents import Path
 from webhook.facts import StorageClass, Unknown
 from webhook.kube.field_path import list_at, mapping_at, value_at
-from webhook.kube.file_path import absolute_path, is_at_or_below
+from webhook.kube.file_path import absolute_path, is_at_or_below, path_parts
 from webhook.kube.pod import Container, containers
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, unknown
 from webhook.rules.set_storage_class import LEGACY_ANNOTATION
@@ -121,8 +122,13 @@ class CheckStorage(ValidatingRule):
                     found.setdefault(name, (path, container.name))
         return found
 
+    @cached_property
+    def _directories(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(map(path_parts, self.for_mounts))
+
     def _matters(self, path: str) -> bool:
-        return any(is_at_or_below(path, each) for each in self.for_mounts)
+        parts = path_parts(path)
+        return any(is_at_or_below(parts, each) for each in self._directories)
 
     def _judge(self, subject: Subject, mount: _Mount) -> Finding | None:
         """What is wrong with one volume; a volume has one source."""
