@@ -250,6 +250,21 @@ def test_an_answer_that_never_ends(
         api.get(PATH)
 
 
+def test_an_answer_that_trickles(
+    connect: Callable[..., tuple[Api, ScriptedServer]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_module, "ANSWER_SECONDS", 0.3)
+
+    def answer(_: Request, reply: Reply) -> None:
+        reply.stream()
+        while not reply.stopping.wait(0.05):
+            reply.piece(b" ")
+
+    api, _ = connect(answer)
+    with pytest.raises(ApiError, match="no answer in time"):
+        api.get(PATH)
+
+
 def test_pages(connect: Callable[..., tuple[Api, ScriptedServer]]) -> None:
     def answer(request: Request, reply: Reply) -> None:
         at = int(request.query.get("continue", "0"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+import time
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ CONNECT_SECONDS = 5.0
 #: Seconds without a byte. The API server answers within its request timeout of 60 s or not at all, but what takes longer
 #: than this is asked again by those who wait.
 READ_SECONDS = 8.0
+#: Seconds for the whole of an answer, however it trickles: the API server's own request timeout.
+ANSWER_SECONDS = 60.0
 #: A change waits for the webhooks in its way: 30 s is the longest time of one.
 WRITE_SECONDS = 35.0
 #: Bookmarks come about each minute where anything happens (kubernetes/apiserver:pkg/storage/cacher/cacher.go,
@@ -322,8 +325,11 @@ def _change(dry_run: bool) -> dict[str, Any]:
 
 def _whole(answer: Any, most: int) -> bytes:
     data = bytearray()
+    end = time.monotonic() + ANSWER_SECONDS
     for piece in _pieces(answer):
         data += piece
+        if time.monotonic() > end:
+            raise TimeoutError
         if len(data) > most:
             raise LineError(f"an answer of more than {most} bytes")
     return bytes(data)
