@@ -175,11 +175,12 @@ def test_the_pool_changes_when_only_the_policy_changes(
         "the changed policy is in force",
     )
     cluster.admin.create(inference("after", namespace))
-    before, after = sorted(
-        bound_pods(cluster, namespace, 2), key=lambda each: each["metadata"]["labels"]["app"], reverse=True
-    )
-    assert before["spec"]["nodeName"] in H100
-    assert after["spec"]["nodeName"] in A100
+    landed = {
+        each["metadata"]["labels"]["app"]: each["spec"]["nodeName"]
+        for each in bound_pods(cluster, namespace, 2)
+    }
+    assert landed["before"] in H100
+    assert landed["after"] in A100
 
 
 def one_pod(cluster: Cluster, namespace: str) -> Json:
