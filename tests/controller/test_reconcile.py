@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -34,10 +35,11 @@ from webhook.controller.objects import read_authority, read_serving
 from webhook.controller.reconcile import Reconciler, Result
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webhook.cluster import Api
     from webhook.controller.certificates import Certificates
+
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -234,6 +236,13 @@ def test_a_broken_secret_is_made_anew(cluster: Cluster, data: Any) -> None:
     authority = read_authority(cluster[CA_SECRET])
     assert authority is not None
     assert certs.problems_of(authority.signer, at=START) == ()
+
+
+def test_every_metric_is_documented() -> None:
+    names = {metric.name for metric in Metrics().registry.collect()}
+    for page in ("docs/operations.md", "docs/zh/operations.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert {name for name in names if name not in text} == set()
 
 
 def test_the_metrics_say_how_certificates_stand(cluster: Cluster) -> None:
