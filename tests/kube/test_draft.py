@@ -387,6 +387,31 @@ def test_changes_tell_what_rules_did_and_not_what_the_engine_did() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("annotations", "patch"),
+    [
+        (None, [op("add", "/metadata/annotations", {"a/b": "1", "c": "2"})]),
+        ({"c": "x"}, [op("replace", "/metadata/annotations/c", "2"), op("add", "/metadata/annotations/a~1b", "1")]),
+        ({"a/b": "1", "c": "2"}, []),
+    ],
+    ids=["where there are none", "beside others", "that are there already"],
+)  # fmt: skip
+def test_the_engines_entries_are_in_the_patch_and_no_changes(
+    annotations: Any, patch: list[dict[str, Any]]
+) -> None:
+    before = {"metadata": {"annotations": annotations}}
+    draft = Draft(deepcopy(before))
+    draft.put(("metadata", "annotations"), {"a/b": "1", "c": "2"})
+    assert checked(draft, before) == patch
+    assert draft.changes() == ()
+
+
+def test_the_engines_entries_have_no_place_in_what_is_no_map() -> None:
+    draft = Draft({"metadata": {"annotations": "x"}})
+    with pytest.raises(DraftError, match=r"metadata\.annotations is a str, not a dict"):
+        draft.put(("metadata", "annotations"), {"a": "1"})
+
+
 def test_what_is_tried_is_seen_by_nobody_else() -> None:
     draft = Draft({"spec": {"x": [1]}})
     draft.set(("spec", "a"), "b", "p/r")

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from webhook.kube.admission_request import AdmissionRequest
-from webhook.kube.draft import ENGINE, Change, Draft, DraftError, Replace
+from webhook.kube.draft import ENGINE, Change, Draft, DraftError
 from webhook.kube.field_path import mapping_at
 from webhook.kube.managed_fields import is_client_written
 
@@ -27,7 +27,6 @@ DECISION_BYTES = DECISION_CHARACTERS * 5 // 8
 """A character of base32 says five bits."""
 ANNOTATIONS = ("metadata", "annotations")
 LEFT_OUT = b'{"leftOut":%d}'
-OVERWRITE = Replace("always")
 
 
 def decision_id(request: AdmissionRequest) -> str:
@@ -76,9 +75,7 @@ def record(draft: Draft, changes: Iterable[Change], policies: str, decision: str
     earlier = _earlier(mapping_at(draft.original, ANNOTATIONS).get(CHANGES))
     text = _bounded([*earlier, *map(_entry, changes)])
     with suppress(DraftError):
-        draft.set((*ANNOTATIONS, CHANGES), text, ENGINE, OVERWRITE)
-        draft.set((*ANNOTATIONS, POLICIES), policies, ENGINE, OVERWRITE)
-        draft.set((*ANNOTATIONS, DECISION), decision, ENGINE, OVERWRITE)
+        draft.put(ANNOTATIONS, {CHANGES: text, POLICIES: policies, DECISION: decision})
 
 
 def _is_forged(thing: Mapping[str, Any], name: str) -> bool:

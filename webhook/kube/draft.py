@@ -241,6 +241,16 @@ class Draft:
             self._ways = {}
             self._note(key, path, rule, present, None)
 
+    def put(self, path: Path, entries: Mapping[str, Any]) -> None:
+        """Write the engine's own entries into the map at `path`: they are no changes of a rule, and nobody owns them.
+
+        Raises:
+            DraftError: there is something at `path` that is no map.
+        """
+        target = self._writable(path, dict)
+        for key, value in entries.items():
+            self._put(target, key, value)
+
     def changes(self, of: Callable[[str], bool] = bool) -> tuple[Change, ...]:
         """What the rules changed, in the order of first writing, less what ends as it began and the engine's own.
 

@@ -16,5 +16,9 @@ included) and lone surrogates, which show a text as another one (Unicode TR36)."
 
 def plain(value: object, most: int = LONGEST_ARGUMENT) -> str:
     r"""`value` as one printable line of at most `most` characters; what is unsafe is shown as `\uXXXX`."""
-    text = _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", str(value)[: most + 1])
+    text = str(value)[: most + 1]
+    if not (
+        text.isascii() and text.isprintable()
+    ):  # most texts are, and this is quicker than to look for each character
+        text = _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
     return text if len(text) <= most else text[: most - 1] + "…"
