@@ -22,7 +22,7 @@ Run = Callable[..., Result]
 
 SECRET = f"{SYSTEM}/secrets/podgate-tls"
 NO_CA = """\
-Error: fail.validate.podgate.dev would have no caBundle, so that every call of it fails
+Error: mutate.podgate.dev would have no caBundle, so that every call of it fails
 give --ca-file, or wait until the Secret podgate-tls has a ca.crt
 """
 PODS = "/api/v1/namespaces/default/pods"
@@ -95,11 +95,11 @@ def test_a_first_time_creates_both_and_blocks_nothing(
     assert (result.exit_code, text(result, folder)) == (
         0,
         """\
+MutatingWebhookConfiguration gate.podgate.dev: created
+  mutate.podgate.dev: new, failurePolicy Ignore
 ValidatingWebhookConfiguration gate.podgate.dev: created
   fail.validate.podgate.dev: new, failurePolicy Ignore
   ignore.validate.podgate.dev: new, failurePolicy Ignore
-MutatingWebhookConfiguration gate.podgate.dev: created
-  mutate.podgate.dev: new, failurePolicy Ignore
 2 policies, hash <hash>; an outage of podgate blocks nothing
 Next: podgate install --policies policies --enforce
 """,
@@ -113,8 +113,8 @@ def test_a_second_time_changes_nothing(install_it: Run, fake: FakeCluster, folde
     before = len(fake.writes)
     result = install_it()
     assert text(result, folder).startswith(
-        "ValidatingWebhookConfiguration gate.podgate.dev: unchanged\n"
         "MutatingWebhookConfiguration gate.podgate.dev: unchanged\n"
+        "ValidatingWebhookConfiguration gate.podgate.dev: unchanged\n"
     )
     assert len(fake.writes) == before
 
@@ -125,11 +125,11 @@ def test_what_changed_is_said(install_it: Run, fake: FakeCluster, folder: Path) 
     result = install_it("--exclude-namespace", "db")
     assert text(result, folder).startswith(
         """\
+MutatingWebhookConfiguration gate.podgate.dev: changed
+  mutate.podgate.dev: namespaceSelector
 ValidatingWebhookConfiguration gate.podgate.dev: changed
   fail.validate.podgate.dev: namespaceSelector
   ignore.validate.podgate.dev: removed, no policy needs it
-MutatingWebhookConfiguration gate.podgate.dev: changed
-  mutate.podgate.dev: namespaceSelector
 1 policy, hash <hash>;"""
     )
 
@@ -170,15 +170,15 @@ def test_enforcing_needs_an_answer_of_podgate(install_it: Run, fake: FakeCluster
     assert (result.exit_code, text(result, folder)) == (
         0,
         """\
+MutatingWebhookConfiguration gate.podgate.dev: created
+  mutate.podgate.dev: new, failurePolicy Ignore
 ValidatingWebhookConfiguration gate.podgate.dev: created
   fail.validate.podgate.dev: new, failurePolicy Ignore
   ignore.validate.podgate.dev: new, failurePolicy Ignore
-MutatingWebhookConfiguration gate.podgate.dev: created
-  mutate.podgate.dev: new, failurePolicy Ignore
 probe pod in namespace default: podgate answers
+MutatingWebhookConfiguration gate.podgate.dev: unchanged
 ValidatingWebhookConfiguration gate.podgate.dev: changed
   fail.validate.podgate.dev: failurePolicy Ignore -> Fail
-MutatingWebhookConfiguration gate.podgate.dev: unchanged
 2 policies, hash <hash>; an outage of podgate blocks what policies with failurePolicy: Fail concern
 Next: podgate doctor
 """,
@@ -266,7 +266,8 @@ def test_without_a_policy_that_may_block_there_is_nothing_to_enforce(
 def test_a_dry_run_writes_nothing(install_it: Run, fake: FakeCluster) -> None:
     result = install_it("--dry-run", "--enforce")
     assert result.exit_code == 0
-    assert "gate.podgate.dev: created (dry run)" in result.output
+    assert result.output.count("gate.podgate.dev: created (dry run)\n") == 2
+    assert "fail.validate.podgate.dev: new, failurePolicy Fail\n" in result.output
     assert MUTATING not in fake.objects
     assert all(each.query["dryRun"] == "All" for each in fake.server.requests if each.method == "POST")
 
@@ -285,6 +286,33 @@ def test_a_bundle_that_is_there_is_kept(install_it: Run, fake: FakeCluster) -> N
     del fake.objects[SECRET]
     assert "unchanged" in install_it().output
     assert entries(fake)["fail.validate.podgate.dev"]["clientConfig"]["caBundle"] == BUNDLE
+
+
+def test_two_cas_of_a_hand_over_stay(install_it: Run, fake: FakeCluster) -> None:
+    install_it()
+    both = base64.b64encode(CA + CA).decode()
+    for path in (MUTATING, VALIDATING):
+        for each in fake.objects[path]["webhooks"]:
+            each["clientConfig"]["caBundle"] = both
+    assert install_it().output.count(": unchanged\n") == 2
+    install_it("--exclude-namespace", "db")
+    assert entries(fake)["fail.validate.podgate.dev"]["clientConfig"]["caBundle"] == both
+
+
+def test_the_ca_of_another_place_is_not_taken_over(install_it: Run, fake: FakeCluster) -> None:
+    install_it()
+    del fake.objects[SECRET]
+    result = install_it("--service", "elsewhere/podgate")
+    assert (result.exit_code, result.stderr) == (
+        3,
+        "Error: ignore.validate.podgate.dev would go to another place, with the CA of the old one: give --ca-file\n",
+    )
+
+
+def test_a_secret_that_may_not_be_read_is_none(run: Run, folder: Path, fake: FakeCluster) -> None:
+    fake.refused[SECRET] = 403
+    result = run("install", "--policies", str(folder))
+    assert (result.exit_code, result.stderr) == (3, NO_CA)
 
 
 def test_a_url_and_a_file(run: Run, folder: Path, fake: FakeCluster, tmp_path: Path) -> None:

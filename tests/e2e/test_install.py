@@ -109,8 +109,8 @@ def test_the_api_server_takes_the_configurations_of_all_policies_and_a_second_in
     assert {entry["failurePolicy"] for each in stored for entry in each["webhooks"]} == {"Ignore"}
     second = command("install", *words_for(podgate))
     assert [line for line in second.out.splitlines() if "gate.podgate.dev:" in line] == [
-        "ValidatingWebhookConfiguration gate.podgate.dev: unchanged",
         "MutatingWebhookConfiguration gate.podgate.dev: unchanged",
+        "ValidatingWebhookConfiguration gate.podgate.dev: unchanged",
     ]
     assert configurations(cluster) == stored
 
@@ -229,7 +229,7 @@ HOSTILE: dict[str, Callable[[str], Json]] = {
             )
             for index in range(32)
         ],
-        volumes=[{"name": f"v{index}", "emptyDir": {}} for index in range(300)],
+        volumes=[{"name": f"v{index}", "emptyDir": {}} for index in range(299)],
         tolerations=[{"key": f"node.kubernetes.io/k{index}", "operator": "Exists"} for index in range(298)],
         nodeSelector={"kubernetes.io/os": "linux"},
     ),

@@ -35,6 +35,11 @@ SERVICE = f"{NAMESPACE}/podgate"
 SECRET = "podgate-tls"  # noqa: S105 - the name of one
 CA_KEY = "ca.crt"
 
+COLLECTIONS = (MUTATING, VALIDATING)
+"""In the order in which they are written: what the second verifies, the first has set."""
+
+FORBIDDEN = 403
+
 TRIES = 5
 """Of one update: somebody else (the controller, cert-manager) may write in between."""
 
@@ -87,7 +92,7 @@ class _Change(NamedTuple):
     "--ca-file",
     type=_FILE,
     metavar="FILE",
-    help=f"The CA of podgate's certificate, PEM.  [default: {CA_KEY} of the Secret {SECRET}]",
+    help=f"The CA of podgate's certificate, PEM.  [default: what stands there, else {CA_KEY} of the Secret {SECRET}]",
 )
 @click.option(
     "--exclude-namespace",
@@ -164,18 +169,57 @@ class _Installation:
             ApiError: the cluster refused.
             ProbeError: podgate did not answer.
         """
-        self._endpoint = _with_ca(self._api, self._endpoint)
-        stands = _is_enforced(read(self._api, _path(VALIDATING)))
-        self.blocks = stands and enforce is not False
+        stored = [read(self._api, _path(collection)) for collection in COLLECTIONS]
+        self._endpoint = self._with_ca(stored)
+        stands = _is_enforced(stored)
+        begins = bool(enforce) and not stands and self._can_fail()
+        self.blocks = (stands and enforce is not False) or (begins and dry_run)
         self._write(dry_run=dry_run)
-        if not (enforce and not stands and self._can_fail()):
-            return
-        if not dry_run:
+        if begins and not dry_run:
             self._probe(probe_namespace)
-        self.blocks = True
-        self._write(dry_run=dry_run)
-        if not dry_run:
+            self.blocks = True
+            self._write(dry_run=False)
             self._try_blocking(probe_namespace)
+
+    def _with_ca(self, stored: Iterable[dict[str, Any] | None]) -> Endpoint:
+        """The endpoint with the CA that entries for this place have already, else with the one beside the certificate.
+
+        The controller may have two CAs in them, while it hands over from one to the other.
+        """
+        from dataclasses import replace  # noqa: PLC0415
+
+        from webhook.cli.doctor.place import bundle_of, client_of, webhooks  # noqa: PLC0415
+
+        if self._endpoint.ca_bundle:
+            return self._endpoint
+        has_moved = ""
+        wanted = {
+            entry["name"]: entry["clientConfig"] for each in self._wanted() for entry in each["webhooks"]
+        }
+        for entry in (entry for each in stored if each for entry in webhooks(each)):
+            place = {key: value for key, value in client_of(entry).items() if key != "caBundle"}
+            name = str(entry.get("name"))
+            bundle = bundle_of(entry)
+            if bundle and place == wanted.get(name):
+                return replace(self._endpoint, ca_bundle=bundle)
+            if name in wanted and place != wanted[name]:
+                has_moved = name
+        ca_bundle = _stored_ca(self._api, self._endpoint)
+        if has_moved and not ca_bundle:
+            raise ClusterError(
+                f"{has_moved} would go to another place, with the CA of the old one: give --ca-file"
+            )
+        return replace(self._endpoint, ca_bundle=ca_bundle)
+
+    def _wanted(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        from webhook.registration import webhook_configurations  # noqa: PLC0415
+
+        return webhook_configurations(
+            self._policy_set,
+            self._endpoint,
+            excluded_namespaces=self._excluded,
+            enforce_failure_policy=self.blocks,
+        )
 
     def _try_blocking(self, namespace: str) -> None:
         """Take `Fail` back where it refuses pods for want of an answer.
@@ -203,7 +247,7 @@ class _Installation:
         print_text(f"probe pod in namespace {namespace}: podgate answers\n")
 
     def _write(self, *, dry_run: bool) -> None:
-        for collection in (VALIDATING, MUTATING):
+        for collection in COLLECTIONS:
             print_text(self._write_one(collection, dry_run=dry_run))
 
     def _write_one(self, collection: Collection, *, dry_run: bool) -> str:
@@ -221,15 +265,9 @@ class _Installation:
         return "".join(_change_lines(change, dry_run=dry_run))
 
     def _change(self, collection: Collection) -> _Change:
-        from webhook.registration import merged, webhook_configurations  # noqa: PLC0415
+        from webhook.registration import merged  # noqa: PLC0415
 
-        both = webhook_configurations(
-            self._policy_set,
-            self._endpoint,
-            excluded_namespaces=self._excluded,
-            enforce_failure_policy=self.blocks,
-        )
-        wanted = both[0] if collection is MUTATING else both[1]
+        wanted = self._wanted()[COLLECTIONS.index(collection)]
         stored = read(self._api, _path(collection))
         result = merged(stored, wanted)
         for entry in result["webhooks"]:
@@ -285,22 +323,26 @@ def _read_ca(path: Path) -> bytes:
     return data
 
 
-def _with_ca(api: Api, endpoint: Endpoint) -> Endpoint:
-    """The endpoint with the CA that the controller, or cert-manager, keeps in its namespace; as it is where there is none."""
-    import base64  # noqa: PLC0415
-    from dataclasses import replace  # noqa: PLC0415
+def _stored_ca(api: Api, endpoint: Endpoint) -> bytes:
+    """The CA that the controller, or cert-manager, keeps beside the certificate; empty where there is none to be read."""
+    from webhook.cli.doctor.place import decoded  # noqa: PLC0415
+    from webhook.cluster import ApiError  # noqa: PLC0415
 
-    if endpoint.ca_bundle or not endpoint.service:
-        return endpoint
-    secret = read(api, f"/api/v1/namespaces/{endpoint.service[0]}/secrets/{SECRET}") or {}
-    text = (secret.get("data") or {}).get(CA_KEY) or ""
-    return replace(endpoint, ca_bundle=base64.b64decode(text))
+    if not endpoint.service:
+        return b""
+    try:
+        secret = read(api, f"/api/v1/namespaces/{endpoint.service[0]}/secrets/{SECRET}") or {}
+    except ApiError as error:
+        if error.status != FORBIDDEN:
+            raise
+        return b""
+    return decoded((secret.get("data") or {}).get(CA_KEY))
 
 
-def _is_enforced(stored: dict[str, Any] | None) -> bool:
+def _is_enforced(stored: Iterable[dict[str, Any] | None]) -> bool:
     from webhook.registration import VALIDATE_FAIL  # noqa: PLC0415
 
-    entries = (stored or {}).get("webhooks") or ()
+    entries = [entry for each in stored if each for entry in each.get("webhooks") or ()]
     return any(each["name"] == VALIDATE_FAIL and each.get("failurePolicy") == "Fail" for each in entries)
 
 
