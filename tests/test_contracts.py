@@ -26,7 +26,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):\n((?:[ \t]+.*\n|\n)*)", re.MULTILINE)
 ENTRY = re.compile(r"^    (\w+): *(.*(?:\n {5,}.*)*)", re.MULTILINE)
-ELSEWHERE = re.compile(r"See `[\w.]+`")
+ELSEWHERE = re.compile(r"See `([\w.]+)`")
 """A method that does what the contract of its base says refers to it."""
 
 SAYS_NOTHING = frozenset({"a", "an", "the", "its", "of", "to", "this", "is", "as"})
@@ -104,6 +104,12 @@ def test_modules_and_public_classes_have_a_docstring(file: Path) -> None:
     ]
     undocumented = [node.name for node in classes if not ast.get_docstring(node)]
     assert (undocumented, bool(ast.get_docstring(tree(file)))) == ([], True)
+
+
+def test_a_contract_elsewhere_is_there() -> None:
+    named = {name: ELSEWHERE.match(function.docstring) for name, function in PUBLIC.items()}
+    there = {name.partition(":")[2] for name in PUBLIC}
+    assert {name: found[1] for name, found in named.items() if found and found[1] not in there} == {}
 
 
 NUMBER = re.compile(r"\b(int|float|Quantity|datetime|timedelta)\b")
