@@ -242,7 +242,7 @@ class Draft:
             self._note(key, path, rule, present, None)
 
     def put(self, path: Path, entries: Mapping[str, Any]) -> None:
-        """Write the engine's own entries into the map at `path`: they are no changes of a rule, and nobody owns them.
+        """Write `entries`, the engine's own, into the map at `path`: they are no changes of a rule, and nobody owns them.
 
         Raises:
             DraftError: there is something at `path` that is no map.
