@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import signal
+import ssl
+import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.client import ApiError
+from tests.e2e.client import HOST, ApiError
 from tests.e2e.cluster import ALICE
+from tests.e2e.control_plane import API_SERVER
 from tests.e2e.podgate import write_policies
 from tests.e2e.waiting import wait_for
 from tests.e2e.workloads import pod
@@ -62,6 +67,26 @@ def standing(podgate: Podgate, kind: str) -> dict[str, Any]:
 
 def _is_watched(podgate: Podgate, kind: str) -> bool:
     return bool(standing(podgate, kind)["ageSeconds"] == 0)
+
+
+def _knows_the_class(podgate: Podgate) -> bool:
+    """Whether a review, asked without the API server, writes the class of the policy."""
+    request = {
+        "uid": "u-1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": "CREATE",
+        "namespace": "default",
+        "userInfo": {"username": "ann"},
+        "object": pod("p", "default", labels={"want": "priority"}),
+    }
+    body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+    context = ssl.create_default_context(cafile=str(podgate.folder / "ca.crt"))
+    connection = http.client.HTTPSConnection(HOST, podgate.port, timeout=5, context=context)
+    connection.request("POST", "/mutate", body, {"Content-Type": "application/json"})
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    return "patch" in answer["response"]
 
 
 @pytest.fixture
@@ -175,3 +200,23 @@ def test_the_api_server_is_started_again(
         wait_for(partial(_is_watched, podgate, kind), f"{kind} right again", RIGHT_AGAIN)
     assert "facts right again" in podgate.log()
     assert "Traceback" not in podgate.log()
+
+
+def test_the_api_server_hangs_for_a_while(
+    own_control_plane: ControlPlane, policies: Path, start_podgate: Callable[..., Podgate]
+) -> None:
+    """What is open stays open, and goes on when the server does."""
+    plane = own_control_plane
+    options = ("--live", "--kubeconfig", str(plane.cluster.kubeconfig()))
+    podgate = start_podgate([policies], options, facts=False)
+    wait_for(partial(_is_watched, podgate, "Namespace"), "namespaces are watched")
+    server = plane._processes[API_SERVER]
+    server.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(12)
+        assert podgate.get("/readyz")[0] == 200
+    finally:
+        server.send_signal(signal.SIGCONT)
+    assert not _knows_the_class(podgate)
+    plane.cluster.add_priority_class("made-later", 12)
+    wait_for(partial(_knows_the_class, podgate), "what came after it is known", RIGHT_AGAIN)
