@@ -40,7 +40,8 @@ SIGNER_LIFETIME = timedelta(days=730)
 RENEWED_AT = 2 / 3
 
 #: An API server that lost its watch lists again after at most 30 s, doubled by jitter
-#: (kubernetes/client-go:tools/cache/reflector.go); usually a caBundle is in force within a second. And half as long again.
+#: (kubernetes/client-go:tools/cache/reflector.go); usually a caBundle is in force within a second. And half as long again,
+#: by which the clocks of two controllers that follow each other may differ.
 API_SERVER_LAG = timedelta(seconds=90)
 
 #: A kubelet looks at a pod's volumes each 60 s, with jitter up to 90 s (kubernetes:pkg/kubelet/kubelet.go), and its cached

@@ -283,6 +283,7 @@ def test_a_new_ca_is_trusted_beside_the_old(seen: Seen, reason: str, kept: tuple
     assert made.trusted == (made.signer.certificate, *kept)
     assert (made.in_force, made.stored, made.asked) == (None, None, False)
     assert certs.problems_of(made.signer, at=NOW) == ()
+    assert certs.expiry_of(made.signer.certificate) == NOW + 730 * DAY
 
 
 def test_a_ca_is_renewed_when_two_thirds_of_its_life_are_over() -> None:

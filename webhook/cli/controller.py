@@ -22,16 +22,22 @@ from webhook.cli.inputs import SUFFIXES
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from webhook.cluster import Api
     from webhook.controller.certificates import Certificates
+    from webhook.controller.configurations import Wanted
+    from webhook.controller.health import HealthServer
     from webhook.controller.leadership import Leadership
+    from webhook.controller.loop import Loop
     from webhook.controller.metrics import Metrics
     from webhook.controller.policies import FollowedPolicies
     from webhook.controller.reconcile import Reconciler
     from webhook.controller.writing import Writer
     from webhook.policy import Loaded
+
+    Generate = Callable[[bytes, bool], Wanted]
 
 SERVICE = "podgate"
 #: The Certificate of deploy/kustomize/overlays/cert-manager.
@@ -184,94 +190,81 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
         certificate or f"{namespace}/{CERTIFICATE}",
         waits,
     )
-    run = _Run(api, place, source, _follow(policies, kinds, accelerators), excluded, enforce)
+    generate = partial(_wanted, _follow(policies, kinds, accelerators), place, excluded)
+    parts = _assemble(api, place, source, generate, may_block=enforce)
     if once:
-        run.once()
+        _look_once(parts)
     else:
-        run.until_stopped(address)
+        _run(parts, address)
 
 
-class _Run:
-    """All parts of one controller."""
+class _Parts(NamedTuple):
+    """What one controller is made of."""
 
-    def __init__(  # what it is made of
-        self,
-        api: Api,
-        place: _Place,
-        source: _Source,
-        policies: FollowedPolicies,
-        excluded: tuple[str, ...],
-        may_block: bool,
-    ) -> None:
-        from webhook.controller.leadership import Leadership  # noqa: PLC0415
-        from webhook.controller.metrics import Metrics  # noqa: PLC0415
+    leadership: Leadership
+    metrics: Metrics
+    reconciler: Reconciler
 
-        self.leadership: Leadership = Leadership(api, place.namespace, _identity())
-        self.metrics: Metrics = Metrics()
-        self.reconciler = self._reconciler(api, place, source, policies, excluded, may_block)
 
-    def _reconciler(
-        self,
-        api: Api,
-        place: _Place,
-        source: _Source,
-        policies: FollowedPolicies,
-        excluded: tuple[str, ...],
-        may_block: bool,
-    ) -> Reconciler:
-        from webhook.controller.configurations import Configurations  # noqa: PLC0415
-        from webhook.controller.reconcile import Reconciler  # noqa: PLC0415
-        from webhook.controller.writing import Writer  # noqa: PLC0415
+def _assemble(api: Api, place: _Place, source: _Source, generate: Generate, *, may_block: bool) -> _Parts:
+    from webhook.controller.configurations import Configurations  # noqa: PLC0415
+    from webhook.controller.leadership import Leadership  # noqa: PLC0415
+    from webhook.controller.metrics import Metrics  # noqa: PLC0415
+    from webhook.controller.reconcile import Reconciler  # noqa: PLC0415
+    from webhook.controller.writing import Writer  # noqa: PLC0415
 
-        writer = Writer(api, self.leadership.check, self.metrics.count_write)
-        configurations = Configurations(
-            api,
-            writer,
-            partial(_wanted, policies, place, excluded),
-            partial(_faults, api, place),
-            may_block=may_block,
-        )
-        certificates = _certificates(api, writer, place, source)
-        return Reconciler(api, place.namespace, certificates, configurations, self.metrics)
+    leadership = Leadership(api, place.namespace, _identity())
+    metrics = Metrics()
+    writer = Writer(api, leadership.check, metrics.count_write)
+    configurations = Configurations(api, writer, generate, partial(_faults, api, place), may_block=may_block)
+    certificates = _certificates(api, writer, place, source)
+    return _Parts(
+        leadership, metrics, Reconciler(api, place.namespace, certificates, configurations, metrics)
+    )
 
-    def once(self) -> None:
-        """One look, if nobody else leads."""
-        from webhook.controller.certificates import CertificatesError  # noqa: PLC0415
 
-        try:
-            with said():
-                self.leadership.attempt()
-                if not self.leadership.leads:
-                    raise LookError("another controller leads: stop it, or leave this to it")
-                click.echo(self.reconciler.reconcile())
-        except CertificatesError as error:
-            raise LookError(str(error)) from error
-        finally:
-            self.leadership.stop()
+def _look_once(parts: _Parts) -> None:
+    """One look, if nobody else leads."""
+    from webhook.controller.certificates import CertificatesError  # noqa: PLC0415
 
-    def until_stopped(self, address: tuple[str, int]) -> None:
-        """Lead or stand by until SIGTERM or SIGINT, then give the Lease back."""
-        from webhook.controller.health import HealthServer  # noqa: PLC0415
-        from webhook.controller.loop import Loop  # noqa: PLC0415
+    try:
+        with said():
+            parts.leadership.attempt()
+            if not parts.leadership.leads:
+                raise LookError("another controller leads: stop it, or leave this to it")
+            click.echo(parts.reconciler.reconcile())
+    except CertificatesError as error:
+        raise LookError(str(error)) from error
+    finally:
+        parts.leadership.stop()
 
-        stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-        loop = Loop(self.reconciler.reconcile, self.leadership, self.metrics, stop)
-        try:
-            health = HealthServer(address, lambda: loop.is_alive, self.metrics.registry)
-        except OSError as error:
-            raise ControllerError(
-                f"{address[0]}:{address[1]}: {error.strerror}: choose another with --bind"
-            ) from error
+
+def _run(parts: _Parts, address: tuple[str, int]) -> None:
+    """Lead or stand by until SIGTERM or SIGINT, then give the Lease back."""
+    from webhook.controller.loop import Loop  # noqa: PLC0415
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    loop = Loop(parts.reconciler.reconcile, parts.leadership, parts.metrics, stop)
+    with _health_server(address, loop, parts.metrics) as health:
         health.start()
-        self.leadership.start()
+        parts.leadership.start()
         try:
             loop.run()
         finally:
-            self.leadership.stop()
+            parts.leadership.stop()
             health.shutdown()
-            health.server_close()
+
+
+def _health_server(address: tuple[str, int], loop: Loop, metrics: Metrics) -> HealthServer:
+    from webhook.controller.health import HealthServer  # noqa: PLC0415
+
+    try:
+        return HealthServer(address, lambda: loop.is_alive, metrics.registry)
+    except OSError as error:
+        host, port = address
+        raise ControllerError(f"{host}:{port}: {error.strerror}: choose another with --bind") from error
 
 
 def _wanted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -129,34 +130,32 @@ class OwnCertificates:
         if isinstance(step, LookAtReplicas):
             step = self._looked(seen)
         self._note(authority, serving, step)
+        change = self._change(step, seen, serving_object, authority_object)
+        if change is None:
+            return False
+        self._writer.store(self._collection, *change)
+        return True  # also after a conflict: all is read again
+
+    def _change(
+        self,
+        step: Step,
+        seen: Seen,
+        serving_object: Mapping[str, Any] | None,
+        authority_object: Mapping[str, Any] | None,
+    ) -> tuple[dict[str, Any], str] | None:
+        """The Secret to store, and why."""
+        authority, serving, reason = seen.authority, seen.serving, "the trusted CAs changed"
         if isinstance(step, StoreAuthority):
-            secret = authority_secret(authority_object, self._namespace, step.authority)
-            return self._store(secret, step.reason)
-        if isinstance(step, StoreServing | Publish):
-            return self._store_serving(serving_object, seen, step)
-        return False
+            return authority_secret(authority_object, self._namespace, step.authority), step.reason
+        if authority is not None and isinstance(step, StoreServing):
+            serving = certs.serving_pair(authority.signer, names=self._names, now=self._clock())
+            reason = step.reason
+        if authority is None or serving is None or not isinstance(step, StoreServing | Publish):
+            return None
+        return serving_secret(serving_object, self._namespace, serving, authority.trusted), reason
 
     def _looked(self, seen: Seen) -> Step:
-        full = Seen(
-            seen.bundles, seen.serving, seen.published, seen.authority, seen.names, replicas=self._look()
-        )
-        return next_step(full, now=self._clock(), waits=self._waits)
-
-    def _store_serving(
-        self, current: Mapping[str, Any] | None, seen: Seen, step: StoreServing | Publish
-    ) -> bool:
-        authority, serving = seen.authority, seen.serving
-        if authority is None:
-            return False
-        reason = "the trusted CAs changed"
-        if isinstance(step, StoreServing) or serving is None:
-            reason = step.reason if isinstance(step, StoreServing) else reason
-            serving = certs.serving_pair(authority.signer, names=self._names, now=self._clock())
-        return self._store(serving_secret(current, self._namespace, serving, authority.trusted), reason)
-
-    def _store(self, secret: dict[str, Any], reason: str) -> bool:
-        self._writer.store(self._collection, secret, reason)
-        return True  # also after a conflict: all is read again
+        return next_step(replace(seen, replicas=self._look()), now=self._clock(), waits=self._waits)
 
     def _note(self, authority: Authority | None, serving: certs.Pair | None, step: Step) -> None:
         self.bundle = b"".join(authority.trusted) if authority else b""
