@@ -259,10 +259,10 @@ def _serving_is_due(seen: Seen, authority: Authority, now: datetime) -> str:
 
 
 def _serving_step(seen: Seen, authority: Authority, reason: str, now: datetime, waits: Waits) -> Step:
-    if not any(
-        seen.bundles
-    ):  # no webhook trusts anything: no call can fail, and the first pods wait for the pair
-        return StoreServing(reason)
+    if not any(seen.bundles) and not _is_trusted(seen.serving, authority):
+        return StoreServing(
+            reason
+        )  # no call can succeed, so none can fail; and the first pods wait for the pair
     stamp = _stamp_step(seen, authority, now, of_serving=False)
     if stamp:
         return stamp

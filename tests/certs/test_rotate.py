@@ -137,6 +137,21 @@ def waiting(reason: str, seconds: float | None) -> Wait:
             ),
             id="another name",
         ),
+        pytest.param(
+            with_authority(replace(TRUSTED, bundles=()), in_force=stamped(BOTH, WAITS.api_server - SECOND)),
+            waiting("API servers may not have seen the new caBundle yet", 1),
+            id="somebody deleted the configurations: API servers may go on with them for a while",
+        ),
+        pytest.param(
+            replace(STEADY, bundles=((), ()), serving=None, published=()),
+            StoreServing("there is no serving pair yet"),
+            id="configurations without a caBundle trust nobody",
+        ),
+        pytest.param(
+            with_authority(replace(STEADY, serving=None), in_force=stamped(ONE, SECOND)),
+            waiting("API servers may not have seen the new caBundle yet", 89),
+            id="the pair was deleted, and replicas may still serve it",
+        ),
         pytest.param(SERVED, LookAtReplicas(), id="the new pair may have arrived"),
         pytest.param(
             replace(SERVED, replicas=(NEW_PAIR.certificate, OLD_PAIR.certificate)),

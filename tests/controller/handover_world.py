@@ -173,6 +173,12 @@ class World:
         if len(self.replicas) > 1:
             self.replicas.pop(0)
 
+    def unregister(self) -> None:
+        """Somebody deletes both configurations."""
+        for path, versions in self.bundles.items():
+            self.cluster.remove(path)
+            versions.add(self.now, [])
+
     def ask(self) -> None:
         """Somebody asks for a new CA, with kubectl."""
         secret = self.cluster[CA_SECRET]

@@ -90,6 +90,19 @@ def test_one_that_stalls_between_two_calls_and_goes_on_when_the_other_is_further
         assert world.trusted == 1, ahead
 
 
+def test_the_configurations_are_deleted_in_the_middle() -> None:
+    for ahead in range(12):
+        world = World()
+        world.ask()
+        controller = Stepped(world)
+        for _ in range(ahead):
+            controller.finish(world.check)
+            world.tick(30)
+        world.unregister()
+        world.settle(world.check)
+        assert world.trusted == 1, ahead
+
+
 def test_a_stuck_kubelet_keeps_the_old_ca_trusted() -> None:
     world = World()
     world.ask()
