@@ -369,6 +369,12 @@ def test_a_controller_is_asked_about_by_what_its_template_has(resource: str, kin
     assert not is_called(entry, deployment(pod(), kind), asked)
 
 
+def test_a_template_that_is_absent_is_no_error() -> None:
+    entry = entries_of(load(policy("one", CAP, match=ACCELERATORS)))[VALIDATE_IGNORE]
+    thing = {"kind": "ReplicationController", "metadata": {"name": "r"}, "spec": {}}
+    assert not is_called(entry, thing, request_of("replicationcontrollers"))
+
+
 @pytest.mark.parametrize("spec", [{}, {"pytorchReplicaSpecs": None}, {"pytorchReplicaSpecs": ["odd"]}])
 def test_a_kind_that_may_hold_anything_is_always_asked_about(spec: Json) -> None:
     entry = entries_of(load(policy("one", CAP, match=ACCELERATORS)))[VALIDATE_IGNORE]

@@ -70,11 +70,10 @@ def match_condition(policy_set: PolicySet, entry: Entry) -> str:
         policy_set: what every call is judged by: its pools, catalogue and kinds.
         entry: what the entry is called for.
     """
-    arms = dict(_arms(policy_set, entry))
-    conditions = list(arms.values())
-    if len(arms) == 1 or set(conditions) == {TRUE}:  # the entry's rules say it already
-        return conditions[0]
-    return any_of(all_of((is_any_of(resources), condition)) for resources, condition in arms.items())
+    arms = list(_arms(policy_set, entry))
+    if len(arms) == 1 or {condition for _, condition in arms} == {TRUE}:  # the entry's rules say it already
+        return arms[0][1]
+    return any_of(all_of((is_any_of(resources), condition)) for resources, condition in arms)
 
 
 def _arms(policy_set: PolicySet, entry: Entry) -> Iterator[tuple[tuple[str, ...], str]]:

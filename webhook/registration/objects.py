@@ -38,10 +38,12 @@ def typed_templates(kinds: Iterable[TemplateKind]) -> dict[str, str]:
 
 
 def pods_of_object(templates: Mapping[str, str]) -> str:
-    """A list of what an object has of pods: itself, or its template."""
+    """A list of what an object has of pods: itself, or its template; an empty map where that is absent."""
     text = "[object]"
     for path, resources in _by_path(templates).items():
-        text = f"{is_any_of(resources)} ? [object.{path}] : {text}"
+        *above, last = path.split(".")
+        template = f"{'.'.join(('object', *above))}.?{last}.orValue({{}})"
+        text = f"{is_any_of(resources)} ? [{template}] : {text}"
     return text
 
 
