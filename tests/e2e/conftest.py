@@ -97,8 +97,15 @@ def cluster(control_plane: ControlPlane) -> Iterator[Cluster]:
     control_plane.cluster.reset()
 
 
-@pytest.fixture
-def scheduler(programs: Programs, cluster: Cluster) -> None:
+@pytest.fixture(scope="session")
+def controllers(programs: Programs) -> None:
+    """For tests that need ServiceAccounts, and pods of whatever makes pods."""
+    if not programs.has(CONTROLLERS):
+        pytest.skip(f"there is no {CONTROLLERS} in {programs.folder}")
+
+
+@pytest.fixture(scope="session")
+def scheduler(programs: Programs) -> None:
     """For tests that need pods to be bound."""
     if not programs.has(SCHEDULER):
         pytest.skip(f"there is no {SCHEDULER} in {programs.folder}")
@@ -106,11 +113,9 @@ def scheduler(programs: Programs, cluster: Cluster) -> None:
 
 @pytest.fixture
 def add_namespace(
-    cluster: Cluster, programs: Programs, request: pytest.FixtureRequest
+    cluster: Cluster, controllers: None, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., str]]:
     """Make a namespace of this test: `add_namespace("team-b", {"label": "value"})`; gives its name."""
-    if not programs.has(CONTROLLERS):
-        pytest.skip(f"there is no {CONTROLLERS} in {programs.folder}")
     made: list[str] = []
 
     def add(suffix: str = "", labels: dict[str, str] | None = None) -> str:

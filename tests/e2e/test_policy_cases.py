@@ -64,7 +64,7 @@ def groups() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def case_namespaces(control_plane: ControlPlane) -> Iterator[None]:
+def case_namespaces(controllers: None, control_plane: ControlPlane) -> Iterator[None]:
     """The namespaces in which the cases are, as the prerequisites have them."""
     cluster = control_plane.cluster
     labels = {
