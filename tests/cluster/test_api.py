@@ -14,7 +14,7 @@ import pytest
 
 import certs
 from tests.cluster.scripted_server import Reply, Request, ScriptedServer, kubeconfig, status
-from webhook.cluster import Api, ApiError
+from webhook.cluster import Api, ApiError, configuration
 from webhook.cluster import api as api_module
 
 if TYPE_CHECKING:
@@ -430,6 +430,14 @@ class TestCredentials:
         assert api.get(PATH) == OBJECT
         assert len(server.requests) == 3
 
+    def test_a_configuration_that_is_gone_meanwhile(
+        self, connect: Callable[..., tuple[Api, ScriptedServer]], tmp_path: Path
+    ) -> None:
+        api, _ = connect(lambda _, reply: reply.json(401, status(401, "Unauthorized", "no")), token="t")
+        (tmp_path / "config").write_text("")
+        with pytest.raises(ApiError, match="401 Unauthorized"):
+            api.get(PATH)
+
     def test_the_pods_own_token_is_read_again_each_minute(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -560,6 +568,13 @@ class TestWhere:
         assert Api.connect().server == "http://environment"
         assert Api.connect(tmp_path / "named").server == "http://named"
         assert Api.connect(tmp_path / "named", "there").server == "http://named"
+
+
+def test_the_namespace_of_the_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "SERVICE_ACCOUNT", tmp_path)
+    assert configuration.own_namespace() == ""
+    (tmp_path / "namespace").write_text("ours\n")
+    assert configuration.own_namespace() == "ours"
 
 
 def test_the_client_library_is_not_imported_early() -> None:

@@ -212,10 +212,6 @@ class Api:
         finally:
             answer.close()
 
-    def close(self) -> None:
-        """Close the connections that no call is using."""
-        self._http.clear()
-
     def _take(self, configuration: Any) -> None:
         from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415  # late: see the package
         from urllib3 import disable_warnings  # noqa: PLC0415
