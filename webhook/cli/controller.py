@@ -43,6 +43,12 @@ SERVICE = "podgate"
 #: The Certificate of deploy/kustomize/overlays/cert-manager.
 CERTIFICATE = "podgate"
 
+EPILOG = """\b
+Exit codes:
+  0  told to stop; with --once or --rotate, done
+  2  wrong usage, or not one good policy: nothing was written
+  3  with --once or --rotate: the cluster did not answer or refused, or another controller leads"""
+
 _FILE = click.Path(path_type=Path)
 
 
@@ -81,7 +87,7 @@ class _Source(NamedTuple):
     waits: Waits
 
 
-@click.command("controller")
+@click.command("controller", epilog=EPILOG)
 @click.option("--policies", multiple=True, type=_FILE, metavar="DIR", help="Policies; repeatable.")
 @kinds_option
 @accelerators_option

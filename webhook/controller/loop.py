@@ -115,4 +115,4 @@ class Loop:
 
 
 def _jittered(seconds: float) -> float:
-    return seconds * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311  # no secret
+    return seconds * random.SystemRandom().uniform(1 - JITTER, 1 + JITTER)
