@@ -62,8 +62,8 @@ def answer(context: ssl.SSLContext, plain: socket.socket, parts: tuple[bytes, ..
 )
 def test_answers_are_counted(parts: tuple[bytes, ...], answering: Callable[..., Server]) -> None:
     turn = load(answering(*parts), [CALL], connections=2, seconds=0.5)
-    assert turn.calls_per_second > 10
-    assert 0 < turn.median <= turn.p99 < 200
+    assert turn.calls_per_second > 1
+    assert 0 < turn.best[0] <= turn.median <= turn.p99
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,11 @@ def test_nobody_listens(folder: Path) -> None:
         load(Server("127.0.0.1", port, folder / "ca.crt"), [CALL], connections=1, seconds=1)
 
 
-def test_too_short_to_tell(answering: Callable[..., Server]) -> None:
-    with pytest.raises(LoadError, match=r"^only [01] calls were answered in 0.0 s: measure for longer$"):
-        load(answering(OK), [CALL], connections=1, seconds=0.00001)
+def test_each_request_is_sent_once_however_short_the_time(answering: Callable[..., Server]) -> None:
+    turn = load(answering(OK), [CALL, post("/validate", b"{}")], connections=1, seconds=0)
+    assert len(turn.best) == 2
+    assert all(each > 0 for each in turn.best)
+    assert sum(turn.best) == pytest.approx(2 * turn.median)
 
 
 def test_each_server_has_its_turns_and_each_turn_is_told(answering: Callable[..., Server]) -> None:

@@ -111,12 +111,26 @@ def test_a_file_that_does_not_fit_says_why(found: Any, text: str) -> None:
     assert str(error.value) == text
 
 
-def test_the_share_is_the_median_over_turns_that_were_taken_together() -> None:
-    floor = [Turn(1000, 1.0, 2.0), Turn(500, 2.0, 4.0), Turn(100, 10.0, 20.0)]
-    ours = [Turn(250, 4.0, 8.0), Turn(250, 4.0, 8.0), Turn(50, 20.0, 40.0)]
+def test_the_share_is_of_the_shortest_latencies_of_each_request() -> None:
+    floor = [
+        Turn(1000, 1.0, 2.0, (1.0, 5.0)),
+        Turn(500, 2.0, 4.0, (3.0, 2.0)),
+        Turn(100, 10.0, 20.0, (9.0, 9.0)),
+    ]
+    ours = [
+        Turn(250, 4.0, 8.0, (4.0, 70.0)),
+        Turn(250, 4.0, 8.0, (4.0, 2.0)),
+        Turn(50, 20.0, 40.0, (8.0, 9.0)),
+    ]
     found = row_of("mutate", 1, ours, floor)
     assert found == Row("mutate", 1, 250, 4.0, 8.0, 0.5)
     assert row_of("floor", 1, floor, floor).share == 1
+
+
+def test_a_machine_that_is_busy_for_a_while_changes_no_share() -> None:
+    calm, busy = Turn(250, 4.0, 8.0, (4.0, 4.0)), Turn(5, 200.0, 800.0, (90.0, 150.0))
+    floor = [Turn(1000, 1.0, 2.0, (1.0, 1.0))] * 2
+    assert row_of("mutate", 1, [calm, busy], floor).share == row_of("mutate", 1, [calm, calm], floor).share
 
 
 def test_the_table() -> None:

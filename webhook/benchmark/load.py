@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import ssl
 import threading
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 CHUNK = 64 * 1024
 CALL_SECONDS = 10.0
 """As long as an API server waits if nothing else is said; a server that is slower is not worth measuring."""
-
-FEWEST_CALLS = 2
-"""Of which a percentile can be told."""
 
 
 class LoadError(Exception):
@@ -45,11 +43,13 @@ class Turn(NamedTuple):
 
     Attributes:
         median: of the latencies, milliseconds; likewise `p99`.
+        best: the shortest latency of each request, in the order of the requests.
     """
 
     calls_per_second: float
     median: float
     p99: float
+    best: tuple[float, ...]
 
 
 def post(path: str, body: bytes) -> bytes:
@@ -65,12 +65,12 @@ def load(server: Server, requests: Sequence[bytes], connections: int, seconds: f
         server: who is called.
         requests: by `post`; each connection sends them by turns, and each begins with another one.
         connections: how many callers there are.
-        seconds: how long.
+        seconds: how long, but each connection sends each request once at least.
 
     Raises:
         LoadError: an answer is not 200, or there is none.
     """
-    latencies: list[list[float]] = [[] for _ in range(connections)]
+    latencies: list[list[tuple[int, float]]] = [[] for _ in range(connections)]
     failures: list[Exception] = []
     context = ssl.create_default_context(cafile=str(server.ca))
     sockets = [_connect(context, server) for _ in range(connections)]
@@ -78,8 +78,9 @@ def load(server: Server, requests: Sequence[bytes], connections: int, seconds: f
 
     def call(number: int) -> None:
         at = number % len(requests)
+        numbered = list(enumerate(requests))
         try:
-            _call(sockets[number], [*requests[at:], *requests[:at]], started + seconds, latencies[number])
+            _call(sockets[number], [*numbered[at:], *numbered[:at]], started + seconds, latencies[number])
         except (OSError, LoadError, ValueError) as error:
             failures.append(error)
 
@@ -90,14 +91,18 @@ def load(server: Server, requests: Sequence[bytes], connections: int, seconds: f
         thread.join()
     if failures:
         raise LoadError(str(failures[0])) from failures[0]
-    return _turn([latency for found in latencies for latency in found], time.perf_counter() - started)
+    return _turn(
+        [call for found in latencies for call in found], len(requests), time.perf_counter() - started
+    )
 
 
-def _turn(latencies: list[float], took: float) -> Turn:
-    if len(latencies) < FEWEST_CALLS:
-        raise LoadError(f"only {len(latencies)} calls were answered in {took:.1f} s: measure for longer")
-    every = [1000 * latency for latency in latencies]
-    return Turn(len(every) / took, median(every), quantiles(every, n=100)[98])
+def _turn(calls: list[tuple[int, float]], requests: int, took: float) -> Turn:
+    every = [1000 * latency for _, latency in calls]
+    best = [math.inf] * requests
+    for number, latency in calls:
+        best[number] = min(best[number], 1000 * latency)
+    p99 = quantiles(every, n=100)[98] if len(every) > 1 else every[0]
+    return Turn(len(every) / took, median(every), p99, tuple(best))
 
 
 def _connect(context: ssl.SSLContext, server: Server) -> ssl.SSLSocket:
@@ -109,15 +114,17 @@ def _connect(context: ssl.SSLContext, server: Server) -> ssl.SSLSocket:
         raise LoadError(f"{server.host}:{server.port}: {error}") from error
 
 
-def _call(tls: ssl.SSLSocket, requests: Sequence[bytes], end: float, latencies: list[float]) -> None:
+def _call(
+    tls: ssl.SSLSocket, requests: Sequence[tuple[int, bytes]], end: float, latencies: list[tuple[int, float]]
+) -> None:
     with tls:
-        for request in cycle(requests):
+        for number, request in cycle(requests):
             started = time.perf_counter()
-            if started > end:
+            if started > end and len(latencies) >= len(requests):
                 return
             tls.sendall(request)
             _read_answer(tls)
-            latencies.append(time.perf_counter() - started)
+            latencies.append((number, time.perf_counter() - started))
 
 
 def _read_answer(tls: ssl.SSLSocket) -> None:

@@ -23,8 +23,8 @@ class Row(NamedTuple):
         name: of the server or of the calls, as the table shows it.
         connections: how many callers there were.
         median: of the latencies, milliseconds; likewise `p99`.
-        share: the floor's latency in the same turn as a share of this one's, 1 where it is as fast. Of medians: a stall of the
-            machine makes the calls a second of one turn mean nothing, but not the median of its latencies.
+        share: the floor's time as a share of this one's, 1 where it is as fast: of the sums of the shortest latencies of each
+            request. What else a machine does makes calls longer and never shorter, so the shortest of many depend little on it.
     """
 
     name: str
@@ -69,10 +69,16 @@ def measure(
 
 
 def row_of(name: str, connections: int, turns: Sequence[Turn], floor: Sequence[Turn]) -> Row:
-    """The medians over turns, and over the shares of the floor turn by turn."""
-    shares = [other.median / one.median for one, other in zip(turns, floor, strict=True)]
-    per_second, middle, p99 = (median(column) for column in zip(*turns, strict=True))
-    return Row(name, connections, per_second, middle, p99, median(shares))
+    """The medians over turns, and the share of the floor."""
+    per_second, middle, p99 = (
+        median(column) for column in zip(*((t.calls_per_second, t.median, t.p99) for t in turns), strict=True)
+    )
+    return Row(name, connections, per_second, middle, p99, _shortest(floor) / _shortest(turns))
+
+
+def _shortest(turns: Sequence[Turn]) -> float:
+    """Of all requests together, each as short as it ever was."""
+    return sum(min(each) for each in zip(*(turn.best for turn in turns), strict=True))
 
 
 @contextmanager

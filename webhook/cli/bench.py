@@ -138,7 +138,7 @@ def command(
     MANIFEST is a file or folder of objects to review, or of AdmissionReviews that were recorded; the pods of `podgate
     demo` if none is given. Starts `podgate serve` on 127.0.0.1 twice, with your policies and with a view that always
     allows (the floor: what TLS, HTTP, the log line and the metrics cost), and calls both by turns. The share of the
-    floor, its latency beside ours in the same turn, depends little on the machine or on what else it does.
+    floor is that of the shortest times of each review: it depends little on the machine or on what else it does.
     """
     from webhook.benchmark.saved import Figures, SavedError, compare, render, to_json  # noqa: PLC0415 - as in all commands
 
