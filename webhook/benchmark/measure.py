@@ -78,7 +78,8 @@ def row_of(name: str, connections: int, turns: Sequence[Turn], floor: Sequence[T
 
 def _shortest(turns: Sequence[Turn]) -> float:
     """Of all requests together, each as short as it ever was."""
-    return sum(min(each) for each in zip(*(turn.best for turn in turns), strict=True))
+    requests = range(len(turns[0].best))
+    return sum(min(turn.best[number] for turn in turns) for number in requests)
 
 
 @contextmanager
