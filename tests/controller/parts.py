@@ -31,7 +31,7 @@ PAUSE = f"/api/v1/namespaces/{NAMESPACE}/configmaps/podgate-pause"
 MUTATING, VALIDATING = (f"{collection}/{NAME}" for collection in COLLECTIONS)
 
 
-def wanted(bundle: bytes, may_block: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def wanted(bundle: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the policies of a test need."""
 
     def entry(name: str, policy: str) -> dict[str, Any]:
@@ -45,13 +45,12 @@ def wanted(bundle: bytes, may_block: bool) -> tuple[dict[str, Any], dict[str, An
         "labels": {"app.kubernetes.io/name": "podgate"},
         "annotations": {"ours": "stays"},
     }
-    fail = "Fail" if may_block else "Ignore"
     return (
         {"kind": "M", "metadata": metadata, "webhooks": [entry(MUTATE, "Ignore")]},
         {
             "kind": "V",
             "metadata": metadata,
-            "webhooks": [entry(VALIDATE_FAIL, fail), entry(VALIDATE_IGNORE, "Ignore")],
+            "webhooks": [entry(VALIDATE_FAIL, "Fail"), entry(VALIDATE_IGNORE, "Ignore")],
         },
     )
 

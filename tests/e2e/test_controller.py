@@ -40,6 +40,7 @@ CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguratio
 KUBELET_SECONDS = (0.5, 4.0)
 WAITS = ("--api-server-lag", "3", "--secret-sync", "8")
 CREATIONS_PER_SECOND = 24
+CREATORS = 8
 
 
 class Replica(Podgate):
@@ -208,14 +209,18 @@ class Site:
         faults: list[str] = []
         stop, done = threading.Event(), []
 
-        def create() -> None:
-            while not stop.wait(4 / CREATIONS_PER_SECOND * 0.8):
-                faults.extend(self._fault())
-                done.append(time.monotonic())
-
         begun = time.monotonic()
-        with ThreadPoolExecutor(4) as pool:
-            creating = [pool.submit(create) for _ in range(4)]
+
+        def create() -> None:
+            """Each at its time, however long the one before took."""
+            due = begun
+            while not stop.wait(due - time.monotonic()):
+                faults.extend(self._fault())
+                done.append(due)
+                due += CREATORS / CREATIONS_PER_SECOND
+
+        with ThreadPoolExecutor(CREATORS) as pool:
+            creating = [pool.submit(create) for _ in range(CREATORS)]
             try:
                 yield faults
             finally:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from webhook.controller.writing import Writer
     from webhook.policy import Loaded
 
-    Generate = Callable[[bytes, bool], Wanted]
+    Generate = Callable[[bytes], Wanted]
 
 SERVICE = "podgate"
 #: The Certificate of deploy/kustomize/overlays/cert-manager.
@@ -274,7 +274,7 @@ def _health_server(address: tuple[str, int], loop: Loop, metrics: Metrics) -> He
 
 
 def _wanted(
-    policies: FollowedPolicies, place: _Place, excluded: tuple[str, ...], bundle: bytes, may_block: bool
+    policies: FollowedPolicies, place: _Place, excluded: tuple[str, ...], bundle: bytes
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     from webhook.registration import Endpoint, webhook_configurations  # noqa: PLC0415
 
@@ -285,7 +285,7 @@ def _wanted(
         policies.current(),
         endpoint,
         excluded_namespaces=(*excluded, place.namespace),
-        enforce_failure_policy=may_block,
+        enforce_failure_policy=True,
     )
 
 

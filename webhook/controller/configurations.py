@@ -54,7 +54,7 @@ class Configurations:
     Args:
         api: The cluster.
         writer: For the configurations.
-        generate: What the policies need, given the caBundle and whether entries may be of ``failurePolicy: Fail``.
+        generate: What the policies need, given the caBundle, with ``failurePolicy: Fail`` where they say so.
         may_block: Whether ``Fail`` is to be set; where it is set already, it stays.
         probe: What an API server would meet, given a route and a caBundle; nothing where all is well.
         monotonic: A clock, for disputes.
@@ -64,7 +64,7 @@ class Configurations:
         self,
         api: Api,
         writer: Writer,
-        generate: Callable[[bytes, bool], Wanted],
+        generate: Callable[[bytes], Wanted],
         probe: Callable[[str, bytes], tuple[str, ...]],
         *,
         may_block: bool,
@@ -117,14 +117,14 @@ class Configurations:
 
     def _wanted(self, stored: Stored, bundle: bytes) -> Wanted:
         """With ``Fail`` where it is in force already, or is asked for and a call would succeed."""
-        wanted = self._generate(bundle, True)
+        wanted = self._generate(bundle)
         entry = next(filter(_blocks, _entries(wanted[1])), None)
         if entry is None or any(map(_blocks, stored.entries())):
             return wanted
         if not self._may_block or self._has_faults(
             _path(entry), bundle or next(map(_bundle, stored.entries()), b"")
         ):
-            return self._generate(bundle, False)
+            return wanted[0], _harmless(wanted[1])
         return wanted
 
     def _has_faults(self, path: str, bundle: bytes) -> bool:
@@ -184,6 +184,12 @@ def _bundle(entry: Mapping[str, Any]) -> bytes:
 
 def _blocks(entry: Mapping[str, Any]) -> bool:
     return entry.get("failurePolicy") == "Fail"
+
+
+def _harmless(configuration: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with nothing that an outage could block."""
+    entries = [{**entry, "failurePolicy": "Ignore"} for entry in configuration["webhooks"]]
+    return {**configuration, "webhooks": entries}
 
 
 def _path(entry: Mapping[str, Any]) -> str:
