@@ -28,6 +28,9 @@ __all__ = ["ca"]  # a fixture
 
 WHOLE = orjson.dumps(review(training_pod()))
 MIB = 1024 * 1024
+SECONDS = 10
+"""By the clock, on a machine with a dozen busy processes; `test_hostile_objects` holds the second of processor time. A server that
+waits for a slow peer would take `REQUEST_SECONDS` for each of fifty."""
 CONNECTION_BYTES = 48 * 1024
 """Of an open connection; 28 to 32 KiB were measured, most of them TLS's."""
 NAMES = [
@@ -59,9 +62,10 @@ def serves(gateway: Running) -> bool:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_object_gets_one_answer_and_one_line(name: str, gateway: Running) -> None:
     before = gateway.log().count('"event":"review"')
+    body = orjson.dumps(review(OBJECTS[name]()))
     started = time.monotonic()
-    code, answer = gateway.post(orjson.dumps(review(OBJECTS[name]())))
-    assert time.monotonic() - started < 4
+    code, answer = gateway.post(body)
+    assert time.monotonic() - started < SECONDS
     assert (code, answer["response"]["allowed"]) == (200, True)
     assert gateway.log().count('"event":"review"') == before + 1
     line = gateway.log().splitlines()[-1]
@@ -82,7 +86,7 @@ def test_a_thousand_unfinished_bodies_are_bounded(gateway: Running) -> None:
                 connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % MIB + b"x" * (MIB // 8))
         started = time.monotonic()
         assert serves(gateway)
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < SECONDS
         assert resident(gateway) - before < MAX_UNFINISHED_BYTES + 1_000 * CONNECTION_BYTES
         assert gateway.metric('podgate_request_rejected_total{reason="unfinished_bodies"}') > 0
     finally:
@@ -101,7 +105,7 @@ def test_slow_drips_hold_nobody_up(gateway: Running) -> None:
                 each.sendall(b"{")
             started = time.monotonic()
             assert serves(gateway)
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < SECONDS
     finally:
         for each in dripping:
             each.close()
