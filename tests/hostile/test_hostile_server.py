@@ -29,8 +29,8 @@ __all__ = ["ca"]  # a fixture
 WHOLE = orjson.dumps(review(training_pod()))
 MIB = 1024 * 1024
 SECONDS = 10
-"""By the clock, on a machine with a dozen busy processes; `test_hostile_objects` holds the second of processor time. A server that
-waits for a slow peer would take `REQUEST_SECONDS` for each of fifty."""
+"""By the clock, on a machine with a dozen busy processes; `test_hostile_objects` holds the second of processor time. A server
+that waits for slow peers would take `REQUEST_SECONDS` for each of fifty."""
 CONNECTION_BYTES = 48 * 1024
 """Of an open connection; 28 to 32 KiB were measured, most of them TLS's."""
 NAMES = [
