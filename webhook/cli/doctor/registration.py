@@ -11,6 +11,8 @@ from webhook.cli.doctor.place import Place, bundle_of, mapping, name_of, service
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from webhook.policy import PolicySet
+
 CHECK = "configurations"
 INSTALL = "podgate install --policies DIR"
 COMPARED = ("rules", "matchConditions")
@@ -57,7 +59,7 @@ def _outdated(place: Place) -> Iterator[Finding]:
             "give --policies DIR",
         )
         return
-    wanted = {entry["name"]: entry for entry in _wanted(place)}
+    wanted = {entry["name"]: entry for entry in _wanted(place, place.policy_set)}
     stored = {entry["name"]: entry for entry in place.entries}
     for name, entry in wanted.items():
         if name not in stored:
@@ -70,14 +72,13 @@ def _outdated(place: Place) -> Iterator[Finding]:
             yield Finding(CHECK, Level.WARN, text, INSTALL)
 
 
-def _wanted(place: Place) -> list[dict[str, Any]]:
+def _wanted(place: Place, policy_set: PolicySet) -> list[dict[str, Any]]:
     from webhook.registration import Endpoint, webhook_configurations  # noqa: PLC0415
 
     endpoint = Endpoint(service=place.service) if place.service else Endpoint(url="https://podgate")
-    assert place.policy_set is not None  # noqa: S101 - asked by the caller
     return [
         entry
-        for configuration in webhook_configurations(place.policy_set, endpoint)
+        for configuration in webhook_configurations(policy_set, endpoint)
         for entry in configuration["webhooks"]
     ]
 

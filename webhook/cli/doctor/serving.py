@@ -70,12 +70,11 @@ def _judged(entry: dict[str, Any], served: _Served, where: str) -> Finding:
         return Finding(
             CERTIFICATE, Level.FAIL, text, "is podgate running, and is the address of the entries right?"
         )
-    if served.problem:
+    if served.expires is None:
         text = f"{where} serves a certificate that the caBundle of {entry['name']} does not trust: {served.problem}"
         return Finding(
             CERTIFICATE, Level.FAIL, text, f"podgate install --policies DIR --ca-file FILE; {RENEW}"
         )
-    assert served.expires is not None  # noqa: S101 - of what was trusted
     left = served.expires - datetime.now(UTC)
     text = f"{where} serves one that the caBundle trusts, until {served.expires:%Y-%m-%d} ({left.days} days)"
     soon = left < SERVING_LIFETIME / 3
