@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from tests.admission.wire import UID, call, check_answer, response_of, review_of
-from tests.engine.gates import container, finds, gate, load, pod, policy, request, training_pod
+from tests.engine.gates import Json, container, finds, gate, load, pod, policy, request, training_pod
 from webhook.admission import Endpoint, ReviewRecord, build_response
 from webhook.engine import mutate
 from webhook.policy import PolicySet
@@ -60,9 +60,76 @@ def test_five_are_not_cut() -> None:
     assert "more" not in response_of(review_of(pod()), VALIDATE, policies)["status"]["message"]
 
 
-def test_twenty_warnings() -> None:
-    policies = finds(*(fail("bad", ("spec", f"f{number}")) for number in range(60)), mode="warn")
-    assert response_of(review_of(pod()), VALIDATE, policies)["warnings"] == ["[p/r0] bad; mend it"] * 20
+def warnings_of(*rules: Json, **thing: Any) -> list[str]:
+    policies = load(policy("p", *rules, mode="warn"))
+    found: list[str] = response_of(review_of(pod(**thing)), VALIDATE, policies).get("warnings", [])
+    return found
+
+
+def says(message: str, remediation: str) -> Json:
+    """A rule that finds this in every pod."""
+    expression = {"resources": ["pods"], "validations": [{"expression": "false"}]}
+    return {"expression": expression, "message": message, "remediation": remediation}
+
+
+WORDS = "word " * 50
+WARNED: dict[str, tuple[str, str, list[str]]] = {
+    "both in 120": ("m" * 60, "r" * 51, [f"[p/r0] {'m' * 60}; {'r' * 51}"]),
+    "one more": ("m" * 60, "r" * 52, [f"[p/r0] {'m' * 60}", f"[p/r0] do: {'r' * 52}"]),
+    "256 each": ("m" * 249, "r" * 245, [f"[p/r0] {'m' * 249}", f"[p/r0] do: {'r' * 245}"]),
+    "one more each": ("m" * 250, "r" * 246, [f"[p/r0] {'m' * 248}…", f"[p/r0] do: {'r' * 244}…"]),
+    "words": (WORDS + "end", WORDS + "end", [f"[p/r0] {'word ' * 49}…", f"[p/r0] do: {'word ' * 48}…"]),
+    "the last one fits": (f"{'m' * 244} word", "do", [f"[p/r0] {'m' * 244} word", "[p/r0] do: do"]),
+    "no words": ("字" * 250, "做", [f"[p/r0] {'字' * 248}…", "[p/r0] do: 做"]),
+}
+
+
+@pytest.mark.parametrize(("message", "remediation", "lines"), WARNED.values(), ids=WARNED)
+def test_a_warning_says_all_that_fits_in_one_line_or_two(
+    message: str, remediation: str, lines: list[str]
+) -> None:
+    assert warnings_of(says(message, remediation)) == lines
+
+
+def test_a_remedy_of_several_findings_is_said_once() -> None:
+    assert warnings_of(says("m" * 120, "mend it"), says("n" * 120, "mend it")) == [
+        f"[p/r0] {'m' * 120}",
+        "[p/r0] do: mend it",
+        f"[p/r1] {'n' * 120}",
+        "[p/r1] do: mend it",
+    ]
+    found = finds(*(fail("bad", ("spec", f"f{number}")) for number in range(60)), mode="warn")
+    assert response_of(review_of(pod()), VALIDATE, found)["warnings"] == ["[p/r0] bad; mend it"]
+
+
+MANY: dict[str, tuple[int, int, int, str]] = {
+    "twenty": (20, 10, 20, ""),
+    "twenty and one": (21, 10, 20, "… and 1 more; podgate check shows all"),
+    "sixty": (60, 10, 20, "… and 40 more; podgate check shows all"),
+    "2,400 characters": (10, 240 - len("[p/r0] ") - len("[p/r0] do: ") - 10, 20, ""),
+    "2,401 characters": (
+        10,
+        241 - len("[p/r0] ") - len("[p/r0] do: ") - 10,
+        18,
+        "… and 1 more; podgate check shows all",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rules", "length", "lines", "last"), MANY.values(), ids=MANY)
+def test_so_many_warnings_and_how_many_more(rules: int, length: int, lines: int, last: str) -> None:
+    """A finding is never shown without its remedy."""
+    found = warnings_of(*(says(f"{number:m>{length}}", "r" * 10) for number in range(rules)))
+    assert len([line for line in found if line.startswith("[p/r")]) == lines
+    assert found[lines:] == [last] * bool(last)
+
+
+def test_so_many_changes_in_thought() -> None:
+    labels = {f"label-{number:02}": "value" for number in range(30)}
+    policies = load(policy("p", {"setFields": {"labels": labels}}, mode="warn"))
+    found = response_of(review_of(pod()), MUTATE, policies)["warnings"]
+    assert found[:1] == ['[p/r0] would set metadata.labels["label-00"] to value']
+    assert found[20:] == ["… and 10 more; podgate check shows all"]
 
 
 def test_each_finding_is_shown_where_its_own_ceiling_puts_it() -> None:
@@ -220,7 +287,8 @@ def test_the_checker_sees_what_is_wrong() -> None:
         good | {"patch": "W10=", "patchType": "JSONPatch"},
         good | {"allowed": False},
         good | {"warnings": []},
-        good | {"warnings": ["x" * 121]},
+        good | {"warnings": ["x" * 257]},
+        good | {"warnings": ["x", "x"]},
         good | {"warnings": ["a\nb"]},
         good | {"auditAnnotations": {"podgate.dev/x": "y"}},
         good | {"auditAnnotations": {"x": "a\x1b"}},

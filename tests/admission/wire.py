@@ -91,9 +91,12 @@ def check_answer(answer: Any, review: Json, *, mutating: bool) -> None:
     assert response.get("warnings", ["x"]), "an empty list says nothing"
     for warning in response.get("warnings", []):
         assert isinstance(warning, str)
-        assert 0 < len(warning) <= 120
+        assert 0 < len(warning) <= 256
         assert not _CONTROL.search(warning)
-    assert sum(map(len, response.get("warnings", []))) <= 4096
+    assert len(set(response.get("warnings", []))) == len(response.get("warnings", [])), (
+        "the API server drops a second one"
+    )
+    assert sum(map(len, response.get("warnings", []))) <= 4096 - 1024, "others warn, too"
     for key, value in response.get("auditAnnotations", {}).items():
         assert _QUALIFIED_NAME.fullmatch(key), "a prefix is the API server's"
         assert isinstance(value, str)

@@ -43,7 +43,11 @@ CASES = (
                 (
                     (
                         "[p-prio/class] the pod names priority class system-node-critical but has no priority, "
-                        "so the scheduler reads it as 0; c…"
+                        "so the scheduler reads it as 0"
+                    ),
+                    (
+                        "[p-prio/class] do: create the pod again; if it happens again, tell the platform team: "
+                        "a webhook sets the class too late"
                     ),
                 ),
             ),

@@ -200,7 +200,10 @@ SHARED_MEMORY = [
                 *TRAINING,
                 (
                     "Warning: [training-data/local] /data of container trainer is an emptyDir on the node's disk, "
-                    "which is deleted with the pod; moun…"
+                    "which is deleted with the pod"
+                ),
+                (
+                    "Warning: [training-data/local] do: mount a PersistentVolumeClaim at /data in place of volume data"
                 ),
             ],
             id="data on the disk of a node",
@@ -270,9 +273,12 @@ def test_what_cannot_work_is_refused_with_the_place(
             "PyTorchJob",
             [
                 (
-                    "Warning: [resources-per-gpu/share] memory: 900Gi asked for 4 nvidia.com/gpu, at most 128Gi per "
-                    "accelerator; ask for at most 512G…"
-                )
+                    "Warning: [resources-per-gpu/share] memory: 900Gi asked for 4 nvidia.com/gpu, at most 128Gi per accelerator"
+                ),
+                (
+                    "Warning: [resources-per-gpu/share] do: ask for at most 512Gi in the whole pod; the rest of the node is "
+                    "for its other accelerators"
+                ),
             ],
             id="a PyTorchJob",
         ),
@@ -287,13 +293,17 @@ def test_others_stay_as_they_are(text: str, name: str, kind: str, warnings: list
 def test_an_exception_holds_and_says_when_it_ends(text: str) -> None:
     found = lines(block(text, "dgx2-run"))
     assert found[2] == "admitted unchanged"
-    [warning] = found[3:-1]
+    warning, remedy = found[3:-1]
     said = re.fullmatch(
         r"Warning: \[gpu-limits/cap\] exception dgx2-nodes lifts this rule only until (\S+) 00:00 UTC: "
-        r"Its nodes have 16 GPUs; mend the…",
+        r"Its nodes have 16 GPUs",
         warning,
     )
     assert said is not None, warning
+    assert (
+        remedy
+        == "Warning: [gpu-limits/cap] do: mend the workload by then, or ask vision-platform@example.org"
+    )
     # The last day is still of the exception, and midnight may come between the run and this line.
     left = date.fromisoformat(said[1]) - datetime.now(UTC).date()
     assert left.days in {5, 6}

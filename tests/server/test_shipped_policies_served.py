@@ -132,10 +132,10 @@ def test_an_exception_holds_to_its_last_day(folder: Path, serve: Callable[..., R
     ending = response(gateway, FAIL, review(pod(16, "tomorrow")))
     assert ending["allowed"] is True
     until = f"{tomorrow + timedelta(days=1):%Y-%m-%d} 00:00 UTC"
-    [warning] = ending["warnings"]
-    assert warning.startswith(
-        f"[gpu-limits/cap] exception tomorrow lifts this rule only until {until}: Old nodes"
-    )
+    assert ending["warnings"] == [
+        f"[gpu-limits/cap] exception tomorrow lifts this rule only until {until}: Old nodes with 16 GPUs",
+        "[gpu-limits/cap] do: mend the workload by then, or ask vision@example.org",
+    ]
 
     lasting = response(gateway, FAIL, review(pod(16, "later")))
     assert lasting["allowed"] is True

@@ -6,7 +6,7 @@ together or not at all; a validating answer has neither; no patch without an obj
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from functools import partial
 from typing import Any
 
 import orjson
@@ -14,6 +14,7 @@ import orjson
 from webhook.engine import Action, Outcome, Report
 from webhook.engine.decide import decide, weakest_action
 from webhook.engine.texts import say
+from webhook.kube.draft import Change
 from webhook.kube.field_path import format_field
 from webhook.kube.plain_text import plain
 from webhook.rules.base import ENDING_TEXT, Finding, Mode
@@ -27,11 +28,19 @@ MOST_CAUSES = 50
 WARNING_CHARACTERS = 120
 """What a warning should have at most (kubernetes/api:admission/v1/types.go, AdmissionResponse.Warnings)."""
 
+LONGEST_WARNING = 256
+"""What a warning may have: all that the API server leaves of one, once those of a request together have too many
+(kubernetes/apiserver:pkg/endpoints/filters/warning.go, truncateItemRunes)."""
+
 FIELD_CHARACTERS = 60
 """Of a place in a warning, half of it; the way to a node affinity term alone has 97."""
 
 MOST_WARNINGS = 20
-"""Together 2,400 characters; the API server drops what is over 4,096 (kubernetes/apiserver:pkg/endpoints/filters/warning.go)."""
+"""Of one answer, and a line that counts the others; more is not read."""
+
+MOST_WARNING_CHARACTERS = MOST_WARNINGS * WARNING_CHARACTERS
+"""Of one answer together. The API server drops what is over 4,096 in all answers to a request
+(kubernetes/apiserver:pkg/endpoints/filters/warning.go, truncateAtTotalRunes)."""
 
 ANNOTATION_BYTES = 8 * 1024
 """Of one audit annotation: below the 10 KiB at which the API server's own policies cut theirs."""
@@ -51,8 +60,7 @@ def build_response(outcome: Outcome, languages: Sequence[str] = ("en",), *, muta
         response["patch"] = b64encode(orjson.dumps(outcome.patch)).decode()
     if not response["allowed"]:
         response["status"] = _status(outcome, languages)
-    found = _would_warn(outcome) if mutating else _warnings(outcome, languages[0])
-    warnings = list(islice(found, MOST_WARNINGS))
+    warnings = _would_warn(outcome) if mutating else _warnings(outcome, languages[0])
     if warnings:
         response["warnings"] = warnings
     audit = _audit_annotations(outcome)
@@ -116,23 +124,56 @@ def field_of(outcome: Outcome, finding: Finding) -> str:
     return plain(format_field(outcome.audited or outcome.object or {}, finding.path), 256)
 
 
-def _warnings(outcome: Outcome, language: str) -> Iterator[str]:
-    for report, finding in _acted_on(outcome, Action.WARN):
-        said = say(report.rule, finding, language)
-        yield plain(f"[{report.rule.key}] {said.message}; {said.remediation}", WARNING_CHARACTERS)
-    for report in outcome.reports:
-        for finding in report.findings:
-            if finding.text == ENDING_TEXT:
-                said = say(report.rule, finding, language)
-                yield plain(f"[{report.rule.key}] {said.message}; {said.remediation}", WARNING_CHARACTERS)
+def _warnings(outcome: Outcome, language: str) -> list[str]:
+    found = list(_acted_on(outcome, Action.WARN))
+    found.extend(
+        (report, finding)
+        for report in outcome.reports
+        for finding in report.findings
+        if finding.text == ENDING_TEXT
+    )
+    return _bounded([partial(_warning, *each, language) for each in found])
 
 
-def _would_warn(outcome: Outcome) -> Iterator[str]:
+def _warning(report: Report, finding: Finding, language: str) -> list[str]:
+    """What is wrong and what to do in one line, or in a line each where one would be longer than recommended."""
+    said = say(report.rule, finding, language)
+    key = report.rule.key
+    whole = f"[{key}] {said.message}; {said.remediation}"
+    if len(whole) <= WARNING_CHARACTERS:
+        return [_cut(whole)]
+    return [_cut(f"[{key}] {said.message}"), _cut(f"[{key}] do: {said.remediation}")]
+
+
+def _would_warn(outcome: Outcome) -> list[str]:
     """What a mutating answer warns of: changes in thought. The validating answers say all else, once."""
-    for mode, change in outcome.would_change:
-        if mode is Mode.WARN:
-            to = "" if "env" in change.path else f" to {_compact(change.after)}"
-            yield plain(f"[{change.rule}] would set {_end_of(change.field)}{to}", WARNING_CHARACTERS)
+    found = [change for mode, change in outcome.would_change if mode is Mode.WARN]
+    return _bounded([partial(_would_set, change) for change in found])
+
+
+def _would_set(change: Change) -> list[str]:
+    to = "" if "env" in change.path else f" to {_compact(change.after)}"
+    return [plain(f"[{change.rule}] would set {_end_of(change.field)}{to}", WARNING_CHARACTERS)]
+
+
+def _bounded(found: Sequence[Callable[[], list[str]]]) -> list[str]:
+    """The lines of the first ones, each once as the API server shows them, and how many are left."""
+    lines: dict[str, None] = {}
+    for number, lines_of in enumerate(found):
+        more = lines | dict.fromkeys(lines_of())
+        if len(more) > MOST_WARNINGS or sum(map(len, more)) > MOST_WARNING_CHARACTERS:
+            return [*lines, f"… and {len(found) - number} more; podgate check shows all"]
+        lines = more
+    return list(lines)
+
+
+def _cut(text: str) -> str:
+    """A line of at most `LONGEST_WARNING` characters, that ends at a word, where the language has some, and shows it."""
+    line = plain(text, LONGEST_WARNING + 1)
+    if len(line) <= LONGEST_WARNING:
+        return line
+    words, _, word = line[: LONGEST_WARNING - 1].rpartition(" ")
+    return f"{words} …" if len(word) <= LONGEST_WARNING // 4 else f"{line[: LONGEST_WARNING - 1]}…"
 
 
 def _audit_annotations(outcome: Outcome) -> dict[str, str]:
