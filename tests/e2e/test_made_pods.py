@@ -23,9 +23,6 @@ UNFORESEEABLE = {
 }
 """Labels that hold a hash, a uid or a count of changes."""
 
-BY_DOWNWARD_API = {"JOB_COMPLETION_INDEX"}
-"""Variables that a controller adds and that have no value before the pod runs: no policy can judge them."""
-
 
 def replica_set(name: str, namespace: str) -> Json:
     thing = deployment(name, namespace, {"containers": [container()]})
@@ -52,11 +49,15 @@ def one_deployment(name: str, namespace: str) -> Json:
     return deployment(name, namespace, {"containers": [container()]})
 
 
-def variables(pod: Json) -> dict[str, list[str]]:
-    """The names of each container's environment variables."""
+def variables(pod: Json) -> dict[str, Json]:
+    """Each container's environment; the API server fills in the version of a path of the downward API."""
     found = [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
-    names = {each["name"]: [variable["name"] for variable in each.get("env", [])] for each in found}
-    return {holder: [name for name in own if name not in BY_DOWNWARD_API] for holder, own in names.items()}
+    return {each["name"]: {own["name"]: source_of(own) for own in each.get("env", [])} for each in found}
+
+
+def source_of(variable: Json) -> Any:
+    field = variable.get("valueFrom", {}).get("fieldRef", {})
+    return field.get("fieldPath", variable.get("value"))
 
 
 def owners(pod: Json) -> list[tuple[str, str, bool]]:

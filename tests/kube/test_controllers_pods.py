@@ -215,11 +215,9 @@ MADE: dict[str, Made] = {
                 "batch.kubernetes.io/job-completion-index": "0",
             },
             {"batch.kubernetes.io/job-completion-index": "0"},
+            {"JOB_COMPLETION_INDEX": FROM_ELSEWHERE},
         ),
-        Part(
-            {"batch.kubernetes.io/controller-uid": "u-1", "controller-uid": "u-1"},
-            env={"JOB_COMPLETION_INDEX": FROM_ELSEWHERE},
-        ),
+        Part({"batch.kubernetes.io/controller-uid": "u-1", "controller-uid": "u-1"}),
     ),
     "CronJob": Made(
         "kubernetes/kubernetes:pkg/controller/cronjob/utils.go (getJobFromTemplate2)",

@@ -1108,6 +1108,40 @@ def test_volcano_names_the_hosts_of_all_tasks() -> None:
     ]
 
 
+INDEX = {
+    "name": "JOB_COMPLETION_INDEX",
+    "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-completion-index']"}},
+}
+OWN_INDEX = {"name": "JOB_COMPLETION_INDEX", "value": "7"}
+
+
+@pytest.mark.parametrize("kind", ["Job", "CronJob"])
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        pytest.param(None, [INDEX], id="none"),
+        pytest.param([{"name": "A", "value": "b"}], [{"name": "A", "value": "b"}, INDEX], id="another"),
+        pytest.param([OWN_INDEX], [OWN_INDEX], id="its own"),
+        pytest.param(["A", 7], ["A", 7, INDEX], id="no variables"),
+        pytest.param("A", [INDEX], id="no list"),
+    ],
+)
+def test_an_indexed_job_gives_every_container_its_index_unless_it_has_one(
+    kind: str, env: Any, expected: list[Any]
+) -> None:
+    template = template_of()
+    template["spec"] |= {
+        "containers": [{"name": "main", "env": env}],
+        "initContainers": [{"name": "fetch", "env": env}, 7],
+    }
+    spec = {"completionMode": "Indexed", "template": template}
+    ((_, pod),) = pods_of(
+        obj_of("batch/v1", kind, spec if kind == "Job" else {"jobTemplate": {"spec": spec}})
+    )
+    assert [each["env"] for each in pod["spec"]["containers"]] == [expected]
+    assert [each["env"] for each in pod["spec"]["initContainers"][:1]] == [expected]
+
+
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [

@@ -74,6 +74,7 @@ class Variable(Schema):
     name: str
     value: str = ""
     config_map: str = ""
+    field: str = ""
     for_each: _PathText | None = None
     init_containers: bool = False
 

@@ -26,6 +26,7 @@ class CompiledVariable(NamedTuple):
     name: TextParts
     value: TextParts
     config_map: TextParts
+    field: str
     for_each: Reference | None
     in_init_containers: bool
 
@@ -119,6 +120,7 @@ def _compile_variable(variable: Variable) -> CompiledVariable:
         _compile_text(variable.name),
         _compile_text(variable.value),
         _compile_text(variable.config_map),
+        variable.field,
         compile_reference(variable.for_each) if variable.for_each else None,
         variable.init_containers,
     )

@@ -135,8 +135,15 @@ def _spec(scope: _Scope, additions: list[Addition]) -> Mapping[str, Any]:
 def _with_environment(container: Any, variables: list[dict[str, Any]]) -> Any:
     if not isinstance(container, dict):
         return container
-    own = container.get("env")
-    return {**container, "env": [*(own if isinstance(own, list) else ()), *variables]}
+    env = container.get("env")
+    own = env if isinstance(env, list) else []
+    names = {each.get("name") for each in own if isinstance(each, dict)}
+    added = [each for each in variables if not (_is_of_a_field(each) and each["name"] in names)]
+    return {**container, "env": [*own, *added]} if added else container
+
+
+def _is_of_a_field(variable: dict[str, Any]) -> bool:
+    return "fieldRef" in variable.get("valueFrom", ())
 
 
 def _variables(scope: _Scope, additions: list[Addition], *, only_init: bool) -> list[dict[str, Any]]:
@@ -162,4 +169,6 @@ def _variable(scope: _Scope, variable: CompiledVariable, each: str) -> dict[str,
     if variable.config_map != ("",):
         source = {"name": scope.fill(variable.config_map, each), "key": name}
         return {"name": name, "valueFrom": {"configMapKeyRef": source}}
+    if variable.field:
+        return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": variable.field}}}
     return {"name": name, "value": scope.fill(variable.value, each)}
