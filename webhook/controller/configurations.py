@@ -55,7 +55,7 @@ class Configurations:
         api: The cluster.
         writer: For the configurations.
         generate: What the policies need, given the caBundle, with ``failurePolicy: Fail`` where they say so.
-        may_block: Whether ``Fail`` is to be set; where it is set already, it stays.
+        may_block: Whether ``Fail`` is to be set, and stays where it is set already; else nothing may block.
         probe: What an API server would meet, given a route and a caBundle; nothing where all is well.
         monotonic: A clock, for disputes.
     """
@@ -116,16 +116,18 @@ class Configurations:
         return changed
 
     def _wanted(self, stored: Stored, bundle: bytes) -> Wanted:
-        """With ``Fail`` where it is in force already, or is asked for and a call would succeed."""
+        """With ``Fail`` where that is asked for, and is in force already or a call would succeed."""
         wanted = self._generate(bundle)
         entry = next(filter(_blocks, _entries(wanted[1])), None)
-        if entry is None or any(map(_blocks, stored.entries())):
+        if entry is None or (self._may_block and self._can_block(stored, entry, bundle)):
             return wanted
-        if not self._may_block or self._has_faults(
-            _path(entry), bundle or next(map(_bundle, stored.entries()), b"")
-        ):
-            return wanted[0], _harmless(wanted[1])
-        return wanted
+        return wanted[0], _harmless(wanted[1])
+
+    def _can_block(self, stored: Stored, entry: Mapping[str, Any], bundle: bytes) -> bool:
+        """An outage is no reason to open a gate that is shut already."""
+        if any(map(_blocks, stored.entries())):
+            return True
+        return not self._has_faults(_path(entry), bundle or next(map(_bundle, stored.entries()), b""))
 
     def _has_faults(self, path: str, bundle: bytes) -> bool:
         faults = self._probe(path, bundle)
