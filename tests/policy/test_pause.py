@@ -96,6 +96,14 @@ def test_seven_days_from_when_it_was_written_are_the_most() -> None:
     )
 
 
+@pytest.mark.parametrize("data", [{}, {"until": None}], ids=["absent", "null"])
+def test_without_an_end_it_is_a_day_from_when_it_was_written(data: Json) -> None:
+    written = f"{END - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
+    assert parse_pause(config_map(created=written, **data)) == Pause(None, END, "", "")
+    bare = {"metadata": config_map(created=written)["metadata"]}
+    assert parse_pause(bare) == Pause(None, END, "", ""), "as kubectl makes it without any data"
+
+
 def test_what_is_said_is_shown_safely() -> None:
     pause = parse_pause(config_map(until=UNTIL, reason="a\n\x1b[31mb", by="x" * 500))
     assert pause.reason == "a\\u000a\\u001b[31mb"

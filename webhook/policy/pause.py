@@ -19,6 +19,9 @@ CONFIG_MAP = "podgate-pause"
 MOST_AHEAD = timedelta(days=7)
 """From when it was written. A pause is for an emergency; what shall last is an override in the policies."""
 
+UNLESS_SAID = timedelta(days=1)
+"""From when it was written, where no end is given: who makes it with plain kubectl in an emergency need not reckon with times."""
+
 SLACK = timedelta(minutes=5)
 """Clocks differ, and a pause for just seven days is written a moment after its end was computed."""
 
@@ -74,8 +77,8 @@ def parse_pause(configmap: Mapping[str, Any]) -> Pause:
     unknown = sorted(map(str, data.keys() - set(KEYS)))
     if unknown:
         raise PauseError(_text(f"unknown key {shown(unknown[0])}", f"its data has {', '.join(KEYS)}"))
-    until = _until(data.get("until"))
     written = _written_at(configmap)
+    until = _until(data.get("until"), written)
     if written is not None and until > written + MOST_AHEAD + SLACK:
         raise PauseError(
             _text(
@@ -90,7 +93,9 @@ def _text(what: str, todo: str) -> str:
     return f"ConfigMap {CONFIG_MAP}: {what}; {todo}"
 
 
-def _until(value: Any) -> datetime:
+def _until(value: Any, written: datetime | None) -> datetime:
+    if value is None and written is not None:
+        return written + UNLESS_SAID
     if value is None:
         raise PauseError(_text("data has no until", 'give it an end, until: "2026-12-01T20:00:00Z"'))
     moment = _moment(value)
