@@ -389,6 +389,44 @@ def test_a_template_is_judged_as_on_creation_when_it_changes() -> None:
     assert not is_called(entry, deployment(GPU_POD), asked, deployment(GPU_POD))
 
 
+SCALED = {
+    "Deployment": ("deployments.apps", {"replicas": 3}),
+    "ReplicaSet": ("replicasets.apps", {"replicas": 3}),
+    "StatefulSet": ("statefulsets.apps", {"replicas": 3}),
+    "Job": ("jobs.batch", {"suspend": False, "parallelism": 4}),
+    "CronJob": ("cronjobs.batch", {"schedule": "0 3 * * *"}),
+}
+
+
+@pytest.mark.parametrize(("kind", "resource", "change"), [(kind, *each) for kind, each in SCALED.items()])
+def test_a_controller_that_is_scaled_makes_no_call(kind: str, resource: str, change: Json) -> None:
+    entry = entries_of(load(policy("one", CAP, match=ACCELERATORS)))[VALIDATE_IGNORE]
+    asked, old = request_of(resource, "UPDATE"), deployment(GPU_POD, kind)
+    scaled = {**old, "spec": {**old["spec"], **change}}
+    assert not is_called(entry, scaled, asked, old)
+    new = deployment(pod(limits={GPU: "9"}), kind)
+    assert is_called(entry, {**new, "spec": {**new["spec"], **change}}, asked, old)
+
+
+def test_a_pod_template_that_only_gets_labels_makes_no_call() -> None:
+    entry = entries_of(load(policy("one", CAP, match=ACCELERATORS)))[VALIDATE_IGNORE]
+    old: Json = {"kind": "PodTemplate", "metadata": {"name": "t"}, "template": GPU_POD}
+    labelled = {**old, "metadata": {"name": "t", "labels": {"a": "b"}}}
+    asked = request_of("podtemplates", "UPDATE")
+    assert not is_called(entry, labelled, asked, old)
+    assert is_called(entry, {**old, "template": pod(limits={GPU: "9"})}, asked, old)
+
+
+def test_a_rule_on_the_controller_itself_is_asked_about_its_scale() -> None:
+    rule = {"expression": {"resources": ["deployments.apps"], "validations": [{"expression": "true"}]}}
+    match = {"all": True, "operations": ["CREATE", "UPDATE"]}
+    files = (policy("one", CAP, match=ACCELERATORS), policy("two", rule, match=match))
+    entry = entries_of(load(*files))[VALIDATE_IGNORE]
+    old = deployment(pod())
+    scaled = {**old, "spec": {**old["spec"], "replicas": 3}}
+    assert is_called(entry, scaled, request_of("deployments.apps", "UPDATE"), old)
+
+
 def test_templates_are_left_alone_where_no_policy_checks_them() -> None:
     unchecked = policy("one", CAP, templates={"check": "disabled"})
     checked = policy("two", {"forbidBypass": {"privileged": True}})

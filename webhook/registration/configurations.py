@@ -1,7 +1,7 @@
 """The two webhook configurations that a policy set needs."""
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,13 @@ from webhook.policy import PolicySet
 from webhook.registration.cel import TRUE, all_of, any_of, quoted
 from webhook.registration.condition import match_condition
 from webhook.registration.demands import Entry, mutating_entry, validating_entry
-from webhook.registration.objects import POD, is_any_of, same_spec
+from webhook.registration.objects import (
+    POD,
+    full_name,
+    is_any_of,
+    leaves_pods_alone,
+    template_paths,
+)
 from webhook.registration.rules import rules, updated
 
 NAME = "gate.podgate.dev"
@@ -148,19 +154,28 @@ class _Maker:
         return [{"name": name, "expression": text} for name, text in found.items() if text != TRUE]
 
     def _spec_changed(self, entry: Entry) -> str:
-        """An update that leaves the spec alone concerns no rule, unless it judges labels and the like."""
+        """An update that leaves the spec, or the pod template, alone concerns no rule, unless it judges more than that."""
         if not updated(rules(entry)):
             return TRUE
-        unlike = {*entry.judges_metadata, *_templates_beyond_spec(self.policy_set, entry)}
-        return any_of(('request.operation != "UPDATE"', f"!({same_spec(sorted(unlike))})"))
+        templates = _looked_at_alone(self.policy_set, entry)
+        unlike = {*entry.judges_metadata, *_templates_beyond_spec(self.policy_set, entry, templates)}
+        return any_of(('request.operation != "UPDATE"', f"!({leaves_pods_alone(templates, sorted(unlike))})"))
 
 
-def _templates_beyond_spec(policy_set: PolicySet, entry: Entry) -> set[str]:
-    """Kinds that keep a template elsewhere than below `spec`."""
+def _looked_at_alone(policy_set: PolicySet, entry: Entry) -> dict[str, str]:
+    """The templates for the sake of which alone updates of their kinds are asked about; no rule judges the objects themselves."""
+    judged = {full_name(demand.target) for demand in entry.demands if "UPDATE" in demand.operations}
+    kinds = [kind for kind in policy_set.templates.kinds if kind.resource in entry.templates]
+    return {name: path for name, path in template_paths(kinds).items() if name not in judged}
+
+
+def _templates_beyond_spec(policy_set: PolicySet, entry: Entry, known: Mapping[str, str]) -> set[str]:
+    """Kinds that keep a template elsewhere than below `spec`, and at no known path."""
     return {
         kind.resource
         for kind in policy_set.templates.kinds
         if kind.resource in entry.templates
+        and full_name(kind.resource) not in known
         and any((*place.template.head, *place.template.tail)[:1] != ("spec",) for place in kind.places)
     }
 

@@ -54,29 +54,50 @@ def _by_path(templates: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
+def template_paths(kinds: Iterable[TemplateKind]) -> dict[str, str]:
+    """By resource, the path of the pod template of each kind that the API server types and that has but one."""
+    return {full_name(kind.resource): path for kind in kinds if (path := _only_path(kind))}
+
+
 def _plain_path(kind: TemplateKind) -> str:
     """The path of the one template, "" where a condition could not tell the pods from it."""
+    path = _only_path(kind)
+    return path if path and not (kind.places[0].defaults or _adds_evidence(kind.places[0])) else ""
+
+
+def _only_path(kind: TemplateKind) -> str:
+    """The path of the one template, "" where there are several, or it is no template as Kubernetes' own are."""
     if kind.group not in BUILT_IN_GROUPS or len(kind.places) != 1:
         return ""
     place = kind.places[0]
     steps = place.template.tail
-    plain = not (place.template.head or place.template.from_entry or place.containers or place.defaults)
+    plain = not (place.template.head or place.template.from_entry or place.containers)
     usual = (place.spec, place.metadata) == (("spec",), ("metadata",))
-    if plain and usual and steps and not _adds_evidence(place) and all(map(_IDENTIFIER.fullmatch, steps)):
-        return ".".join(steps)
-    return ""
+    return ".".join(steps) if plain and usual and steps and all(map(_IDENTIFIER.fullmatch, steps)) else ""
 
 
 def _adds_evidence(place: Place) -> bool:
-    """Whether the controller gives its pods what a rule looks for."""
+    """Whether the controller gives its pods what a rule looks for; what a field of the pod itself says tells it nothing new."""
     return bool(place.copies) or any(
-        addition.env or any(key in FRAMEWORK_LABELS for key, _ in addition.labels)
+        any(not variable.field for variable in addition.env)
+        or any(key in FRAMEWORK_LABELS for key, _ in addition.labels)
         for addition in place.additions
     )
 
 
-def same_spec(resources_outside: Iterable[str]) -> str:
-    """Whether an update leaves the spec alone; False for what has none, and for what keeps its templates elsewhere."""
-    same = "has(object.spec) && has(oldObject.spec) && object.spec == oldObject.spec"
+def leaves_pods_alone(templates: Mapping[str, str], resources_outside: Iterable[str]) -> str:
+    """Whether an update changes nothing that pods are made of: the template of a built-in kind, else the whole spec.
+
+    A Deployment that is scaled changes its spec, and its ReplicaSet's, and no pod.
+
+    Args:
+        templates: by resource, the paths of the templates that are looked at alone.
+        resources_outside: those of which every update counts.
+    """
+    text = "has(object.spec) && has(oldObject.spec) && object.spec == oldObject.spec"
+    for path, resources in _by_path(templates).items():
+        chain = "".join(f".?{step}" for step in path.split("."))
+        same = f"object{chain}.orValue({{}}) == oldObject{chain}.orValue({{}})"
+        text = f"({is_any_of(resources)} ? {same} : {text})"
     outside = list(resources_outside)
-    return f"!({is_any_of(outside)}) && {same}" if outside else same
+    return f"!({is_any_of(outside)}) && {text}" if outside else text
