@@ -149,6 +149,45 @@ def test_a_setter_is_audited_for_some_and_enforced_for_others() -> None:
     assert [change.field for change in enforced.changes] == ["metadata.labels.team"]
 
 
+AUDITED_WITH_A_LABEL = """
+policies: [labels]
+match:
+  objectSelector:
+    matchLabels:
+      stage: trial
+rules:
+- name: class
+  setFields:
+    labels:
+      team: {}
+mode: audit
+"""
+STAGE = """
+mode: audit
+order: 1
+match:
+  all: true
+rules:
+- name: stage
+  setFields:
+    labels:
+      stage: trial
+"""
+
+
+@pytest.mark.parametrize(
+    ("team", "besides"),
+    [("a", ["metadata.labels.stage"]), ("b", ["metadata.labels.stage", "metadata.labels.team"])],
+)
+def test_what_is_enforced_already_would_not_be_changed_besides(team: str, besides: list[str]) -> None:
+    """The override is in force only where the audited label is: there the policy audits what it enforces on the object."""
+    audits = document("PodPolicyOverride", "site", AUDITED_WITH_A_LABEL.replace("{}", team))
+    outcome = mutate(gate(policies(audits, document("PodPolicy", "stages", STAGE))), request(pod(1)))
+    assert [(change.field, change.after) for change in outcome.changes] == [("metadata.labels.team", "a")]
+    assert [change.field for _, change in outcome.would_change] == besides
+    assert (outcome.audited or {})["metadata"]["labels"] == {"stage": "trial", "team": team}
+
+
 EXCEPTION = """
 policies: [limits/cap]
 match:

@@ -106,7 +106,7 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
         audited=lanes.audited.subject.object,
         reports=(*reports, *(_report(rule, findings, most=Action.RECORD) for rule, findings in lanes.found)),
         changes=changes,
-        would_change=tuple(_would_change(lanes)),
+        would_change=tuple(_would_change(lanes, changes)),
         patch=draft.patch(),
         decision_id=decision,
     )
@@ -200,12 +200,16 @@ def _put_back(gate: Gate, request: AdmissionRequest) -> Outcome:
     )
 
 
-def _would_change(lanes: Lanes) -> Iterator[tuple[Mode, Change]]:
+def _would_change(lanes: Lanes, made: Sequence[Change]) -> Iterator[tuple[Mode, Change]]:
+    """What audited rules would change besides what was `made`: an override may audit in one lane what the other enforces."""
     if lanes.are_one:
         return
     audited = {rule.key: rule.mode for rule, _ in lanes.found if rule.mode is not Mode.ENFORCE}
+    known = {(change.rule, change.field): change for change in made}
     for change in lanes.audited.subject.draft.changes(audited.__contains__):
-        yield audited[change.rule], change
+        same = known.get((change.rule, change.field))
+        if same is None or same.after != change.after:
+            yield audited[change.rule], change
 
 
 def _sees_mutations(gate: Gate, as_received: View) -> bool:
