@@ -6,7 +6,10 @@ import json
 import ssl
 import subprocess
 import sys
+import threading
 import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -160,8 +163,8 @@ def test_an_object_that_is_not_there_is_deleted(connect: Callable[..., tuple[Api
             "Unauthorized",
             "Unauthorized",
             (
-                "401 Unauthorized; Unauthorized; the credentials were not accepted: they may have expired, or "
-                "belong to another cluster"
+                "401 Unauthorized; Unauthorized; the credentials were not accepted: they may have expired, belong to "
+                "another cluster, or be missing because an exec plugin failed"
             ),
         ),
         (500, "InternalError", "line\none\x1b[31m", "500 InternalError; line\\u000aone\\u001b[31m"),
@@ -415,6 +418,48 @@ class TestCredentials:
         assert [r.headers["Authorization"] for r in server.requests] == ["Bearer sesame"]
         assert "sesame" not in f"{raised.value!r} {vars(raised.value)}"
 
+    def test_the_end_of_a_files_line_is_no_part_of_a_token(
+        self, connect: Callable[..., tuple[Api, ScriptedServer]], tmp_path: Path
+    ) -> None:
+        (tmp_path / "token").write_text("sesame\n")
+        api, server = connect(_echo, tokenFile=str(tmp_path / "token"))
+        assert api.get(PATH) == OBJECT
+        assert server.requests[0].headers["Authorization"] == "Bearer sesame"
+
+    @pytest.mark.parametrize("token", ["ses\name", "ses\rame", "sesame\u2026", "ses\x00ame"])
+    def test_one_that_no_header_can_carry_is_not_shown(
+        self, connect: Callable[..., tuple[Api, ScriptedServer]], token: str
+    ) -> None:
+        api, server = connect(_echo, token=token)
+        with pytest.raises(ApiError) as raised:
+            api.get(PATH)
+        assert (
+            raised.value.message
+            == f"{server.url} GET {PATH}: the token holds characters that no token has: is its file intact?"
+        )
+        assert token not in "".join(traceback.format_exception(raised.value))
+        assert server.requests == []
+
+    def test_several_refused_at_the_same_time_are_all_renewed(
+        self, connect: Callable[..., tuple[Api, ScriptedServer]], tmp_path: Path
+    ) -> None:
+        """One renews; the others must see that what they used is not what is known now."""
+        all_refused = threading.Barrier(4)
+
+        def answer(request: Request, reply: Reply) -> None:
+            if request.headers["Authorization"] == "Bearer new":
+                reply.json(200, OBJECT)
+            else:
+                all_refused.wait(5)
+                reply.json(401, status(401, "Unauthorized", "no"))
+
+        token = tmp_path / "token"
+        token.write_text("old")
+        api, _ = connect(answer, tokenFile=str(token))
+        token.write_text("new")
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(api.get, [PATH] * 4)) == [OBJECT] * 4
+
     def test_one_that_was_replaced_is_read_again(
         self, connect: Callable[..., tuple[Api, ScriptedServer]], tmp_path: Path
     ) -> None:
@@ -454,8 +499,11 @@ class TestCredentials:
         api = Api.connect()
         assert api.server == "https://[::1]:6443"
         assert api._headers(None)["Authorization"] == "bearer old"
-        token.write_text("new")
         monkeypatch.setattr("datetime.datetime", _InAnHour)
+        token.write_text("")
+        with pytest.raises(ApiError, match=r"GET .*/y: the credentials cannot be read \(ConfigException\)"):
+            api.get(PATH)
+        token.write_text("new")
         assert api._headers(None)["Authorization"] == "bearer new"
 
     def test_an_exec_plugin(self, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from webhook.cluster.configuration import find_source, load
+from webhook.cluster.configuration import CredentialsError, authorization, find_source, load
 from webhook.cluster.errors import ApiError
 from webhook.cluster.lines import LineError, objects_in
 from webhook.kube.plain_text import plain
@@ -248,8 +248,9 @@ class Api:
         self, method: str, path: str, query: dict[str, Any], body: Any = None, media_type: str = JSON
     ) -> Any:
         """The answer to a call that succeeded, its body not yet read."""
+        used = self._credentials()
         answer = self._send(method, path, query, body, media_type)
-        if answer.status == 401 and self._renewed():
+        if answer.status == 401 and self._renewed(used):
             answer.close()
             answer = self._send(method, path, query, body, media_type)
         if 200 <= answer.status < 300:
@@ -283,20 +284,17 @@ class Api:
         headers = {"Accept": JSON, "User-Agent": "podgate"}
         if media_type:
             headers["Content-Type"] = media_type
-        # Asking reads a pod's token again when the last reading is a minute old: it is replaced each hour.
-        if token := self._configuration.get_api_key_with_prefix("BearerToken"):
-            headers["Authorization"] = token
+        if sent := authorization(self._configuration):
+            headers["Authorization"] = sent
         return headers
 
-    def _renewed(self) -> bool:
-        """Whether the configuration, read anew, holds other credentials."""
+    def _renewed(self, used: tuple[Any, ...]) -> bool:
+        """Whether there are other credentials by now: another call found them, or the configuration holds them, read anew."""
         with self._lock:
-            before = self._credentials()
-            try:
-                self._take(self._read_configuration())
-            except ApiError:
-                return False
-            return self._credentials() != before
+            if self._credentials() == used:
+                with suppress(ApiError):
+                    self._take(self._read_configuration())
+            return self._credentials() != used
 
     def _credentials(self) -> tuple[Any, ...]:
         c = self._configuration
@@ -309,7 +307,7 @@ class Api:
 
         try:
             yield
-        except LineError as error:
+        except (LineError, CredentialsError) as error:
             raise ApiError(f"{call}: {error}") from error
         except (HTTPError, OSError) as error:
             raise ApiError(f"{call}: {_advice(error)}") from error

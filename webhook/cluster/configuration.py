@@ -17,6 +17,10 @@ _NOWHERE = (
 )
 
 
+class CredentialsError(Exception):
+    """The credentials cannot be used; the text does not hold them."""
+
+
 class Source(NamedTuple):
     """Where the configuration stands.
 
@@ -89,3 +93,23 @@ def load(source: Source) -> Any:
     except Exception as error:  # the library lets YAML, key and type errors of a broken file through
         raise ApiError(f"{source}: cannot be read: {type(error).__name__}; is it a kubeconfig?") from error
     return configuration
+
+
+def authorization(configuration: Any) -> str | None:
+    """What to send as ``Authorization``, None for nothing.
+
+    A pod's token is read again when the last reading is a minute old: it is replaced each hour.
+
+    Raises:
+        CredentialsError: It cannot be read, or sent: the library for HTTP would show it in its own error.
+    """
+    try:
+        value = configuration.get_api_key_with_prefix("BearerToken")
+    except Exception as error:  # of the file or of the plugin that has it
+        raise CredentialsError(f"the credentials cannot be read ({type(error).__name__})") from error
+    if value is None:
+        return None
+    sent = str(value).strip()  # most files end with a line end
+    if not (sent.isascii() and sent.isprintable()):
+        raise CredentialsError("the token holds characters that no token has: is its file intact?")
+    return sent

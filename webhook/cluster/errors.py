@@ -18,7 +18,10 @@ LONGEST_MESSAGE = 500
 LONGEST_RETRY_AFTER = 3600.0
 
 _HINTS = {
-    401: "the credentials were not accepted: they may have expired, or belong to another cluster",
+    401: (
+        "the credentials were not accepted: they may have expired, belong to another cluster, "
+        "or be missing because an exec plugin failed"
+    ),
     403: "the user lacks a permission: see the Roles in deploy/, and ask with `kubectl auth can-i`",
 }
 
