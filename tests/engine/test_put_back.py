@@ -145,3 +145,97 @@ def test_what_only_an_audited_policy_would_add_does_not_come_back() -> None:
         outcome = mutate(gate(policies), request(dropped, "UPDATE", old_object=old))
         assert (outcome.object or {})["spec"].get("tolerations", []) == back
         assert outcome.would_change == ()
+
+
+PAUSED = gate(load(policy("p", {"setNodeAffinity": {"tolerations": [OURS]}}, mode="audit")))
+"""No policy appends anything now: what comes back is what the record says."""
+
+OWN_TERMS = affinity([{"key": "zone", "operator": "Exists"}], [{"key": "zone", "operator": "DoesNotExist"}])
+
+
+BY_NAME = {
+    "nodeAffinity": {
+        REQUIRED[-1]: {
+            "nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+            ]
+        }
+    }
+}
+
+
+def given_back(new: Json, old: Json) -> Any:
+    outcome = mutate(PAUSED, request(new, "UPDATE", old_object=old))
+    assert outcome.changes == ()
+    assert jsonpatch.apply_patch(deepcopy(new), outcome.patch) == outcome.object
+    return outcome.object
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {},
+        {"tolerations": [OWN]},
+        {"affinity": OWN_TERMS},
+        {"affinity": affinity([], [{"key": "zone", "operator": "Exists"}])},
+        {"affinity": BY_NAME},
+        {"affinity": {"podAffinity": {}}, "tolerations": [OWN]},
+    ],
+    ids=[
+        "nothing of its own",
+        "a toleration",
+        "two terms",
+        "an empty term",
+        "a node by name",
+        "another affinity",
+    ],
+)
+def test_what_policies_of_an_earlier_time_appended_comes_back(own: Json) -> None:
+    old = stored(training_pod(**own))
+    again = applied_again(old, **{"tolerations": None, "affinity": None, **own})
+    assert given_back(again, old)["spec"] == old["spec"]
+
+
+@pytest.mark.parametrize("own", [{"tolerations": [OWN]}, {"affinity": OWN_TERMS}], ids=list)
+def test_without_its_record_nothing_comes_back(own: Json) -> None:
+    old = stored(training_pod(**own))
+    old["metadata"]["annotations"] = {}
+    again = applied_again(old, **{"tolerations": None, "affinity": None, **own})
+    assert given_back(again, old) == again
+
+
+def test_a_capability_comes_back_beside_the_client_s_own() -> None:
+    own = {"capabilities": {"add": ["SYS_PTRACE"]}}
+    begun = training_pod()
+    begun["spec"]["containers"][0]["securityContext"] = own
+    old = stored(begun)
+    (main,) = old["spec"]["containers"]
+    assert main["securityContext"] == {"capabilities": {"add": ["SYS_PTRACE", "IPC_LOCK"]}}
+    again = applied_again(old, containers=[{**main, "securityContext": own}])
+    assert given_back(again, old)["spec"] == old["spec"]
+
+
+LYING = '[{"path": "spec.tolerations[\\"x\\"]", "to": {"key": "team", "operator": "Exists"}}]'
+
+
+@pytest.mark.parametrize(
+    "record",
+    [None, 7, "", "[", "{}", '[7, null, {"path": 7}, {"path": "spec.tolerations[0]", "to": null}]', LYING],
+    ids=repr,
+)
+def test_a_record_that_lies_gives_nothing_that_is_not_stored(record: Any) -> None:
+    old = pod(container(gpus=1), tolerations=[OWN])
+    old["metadata"]["annotations"] = {"podgate.dev/changes": record}
+    new = pod(container(gpus=1))
+    assert given_back(new, old) == new
+
+
+def test_a_term_that_was_changed_otherwise_gets_nothing() -> None:
+    old = stored(training_pod(affinity=OWN_TERMS))
+    for other in (
+        affinity([{"key": "zone", "operator": "Exists"}]),
+        affinity([], []),
+        {"nodeAffinity": {REQUIRED[-1]: 7}},
+    ):
+        again = applied_again(old, affinity=other)
+        assert given_back(again, old) == again

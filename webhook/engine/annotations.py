@@ -2,7 +2,7 @@
 
 import hashlib
 from base64 import b32encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -50,6 +50,17 @@ def carried(thing: Mapping[str, Any], name: str) -> str:
     return text if isinstance(text, str) and not _is_forged(thing, name) else ""
 
 
+def recorded(thing: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The entries of the record of changes, whoever wrote it: who may edit an object may edit its annotations.
+
+    Args:
+        thing: an object as it is stored.
+    """
+    for entry in _entries(mapping_at(thing, ANNOTATIONS).get(CHANGES)):
+        if isinstance(entry, dict):
+            yield entry
+
+
 def remove_forged(draft: Draft) -> bool:
     """Take away what a client wrote under our names; True if there was something, in this pass or an earlier one.
 
@@ -92,13 +103,20 @@ def _digestible(thing: Any) -> bytes:
 
 def _earlier(text: Any) -> list[bytes]:
     """The entries of an earlier pass."""
+    try:
+        return list(map(orjson.dumps, _entries(text)))
+    except orjson.JSONEncodeError:
+        return []
+
+
+def _entries(text: Any) -> list[Any]:
     if not isinstance(text, str) or len(text) > MOST_BYTES:
         return []
     try:
         found = orjson.loads(text)
-        return list(map(orjson.dumps, found)) if isinstance(found, list) else []
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+    except orjson.JSONDecodeError:
         return []
+    return found if isinstance(found, list) else []
 
 
 def _entry(change: Change) -> bytes:

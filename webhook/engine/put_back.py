@@ -1,25 +1,36 @@
 """What an update may be given back: list entries of ours that the stored object has and a client's file has not.
 
-A pod's tolerations and node affinity are atomic lists: a client that applies its own file again drops what we appended, and
-the API server refuses the update, since both are immutable, unless they are put back.
+A pod's tolerations, node affinity and added capabilities are atomic lists: a client that applies its own file again drops what we
+appended, and the API server refuses the update, since all are immutable, unless they are put back.
+
+Ours is what the policies would append now, and what the stored object's record says was appended: policies change, and are
+paused. Anybody may have edited that record; but nothing comes back that the stored object does not hold.
 """
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from functools import partial
 from operator import eq
 from typing import Any
 
 from webhook.documents import Path
-from webhook.kube.draft import Change, Draft
-from webhook.kube.field_path import list_at, value_at
+from webhook.engine import annotations
+from webhook.kube.draft import ENGINE, Change, Draft, DraftError
+from webhook.kube.field_path import format_field, list_at, mapping_at, value_at
 from webhook.kube.node_affinity import TERMS
 
 TOLERATIONS: Path = ("spec", "tolerations")
+CONTAINERS = ("initContainers", "containers")
+EXPRESSIONS = "matchExpressions"
+ADDED: Path = ("securityContext", "capabilities", "add")
+
+Recorded = tuple[tuple[str, str], ...]
+"""Fields, and as texts the values that were appended there."""
 
 
 def put_back(original: Mapping[str, Any], old: Mapping[str, Any], thought: Draft) -> Draft:
-    """The update with those entries of the mutation in thought that the stored object holds, equal; nothing else.
+    """The update with those entries of ours that the stored object holds, equal; nothing else.
 
     Args:
         original: the object of the update, read-only.
@@ -30,6 +41,11 @@ def put_back(original: Mapping[str, Any], old: Mapping[str, Any], thought: Draft
     for change in thought.changes():
         if change.appended and _was_stored(change, old, stored, thought):
             draft.append(change.path[:-1], change.after, change.rule, partial(eq, change.after), change.field)
+    recorded = tuple(_recorded(old))
+    if recorded:
+        for path, item in (*_lost_items(draft, old, recorded), *_lost_requirements(draft, old, recorded)):
+            with suppress(DraftError):  # what has another type the API server refuses by itself
+                draft.append(path, item, ENGINE, partial(eq, item), _text(item))
     return draft
 
 
@@ -42,6 +58,51 @@ def _was_stored(change: Change, old: Mapping[str, Any], stored: Set[str], though
         # a term that is stored as it was sent lacks nothing
         return _text(term) in stored and _text(sent) not in stored
     return False
+
+
+def _recorded(old: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for entry in annotations.recorded(old):
+        field, value = entry.get("path"), entry.get("to")
+        if isinstance(field, str) and value is not None:
+            yield field, _text(value)
+
+
+def _below(recorded: Recorded, old: Mapping[str, Any], path: Path) -> set[str]:
+    """What was appended to the list at `path`, or to one in it."""
+    start = f"{format_field(old, path)}["
+    return {value for field, value in recorded if field.startswith(start)}
+
+
+def _lost_items(draft: Draft, old: Mapping[str, Any], recorded: Recorded) -> Iterator[tuple[Path, Any]]:
+    for path in _plain_lists(draft.object):
+        lost = _below(recorded, old, path) - set(map(_text, list_at(draft.object, path)))
+        yield from ((path, item) for item in list_at(old, path) if lost and _text(item) in lost)
+
+
+def _plain_lists(sent: Mapping[str, Any]) -> Iterator[Path]:
+    """Where entries of ours may be that are no requirements; capabilities only beside the client's own."""
+    yield TOLERATIONS
+    for kind in CONTAINERS:
+        for index, container in enumerate(list_at(sent, ("spec", kind))):
+            if list_at(container, ADDED):
+                yield ("spec", kind, index, *ADDED)
+
+
+def _lost_requirements(draft: Draft, old: Mapping[str, Any], recorded: Recorded) -> list[tuple[Path, Any]]:
+    """The requirements without which the terms would not be as they are stored; none where they would not be even so."""
+    ours = _below(recorded, old, TERMS)
+    terms, sent = list_at(old, TERMS), list_at(draft.object, TERMS)
+    if not ours or len(sent) not in (0, len(terms)):
+        return []
+    found: list[tuple[Path, Any]] = []
+    for index, term in enumerate(terms):
+        begun = mapping_at(sent, (index,))
+        known = list_at(begun, (EXPRESSIONS,))
+        missing = [each for each in list_at(term, (EXPRESSIONS,))[len(known) :] if _text(each) in ours]
+        if _text({**begun, EXPRESSIONS: [*known, *missing]}) != _text({EXPRESSIONS: [], **term}):
+            return []
+        found.extend(((*TERMS, index, EXPRESSIONS), each) for each in missing)
+    return found
 
 
 def _text(term: Any) -> str:
