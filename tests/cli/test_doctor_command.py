@@ -20,6 +20,7 @@ from tests.cli.fake_cluster import MUTATING, PAUSE, SYSTEM, VALIDATING, FakeClus
 from webhook.cli.folders import read_folders
 from webhook.policy import load_policy_set
 from webhook.registration import Endpoint, webhook_configurations
+from webhook.watch import WATCHED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -485,6 +486,83 @@ def test_a_permission_that_is_lacking(good: FakeCluster, examine: Examine) -> No
     assert (code, [each["text"] for each in found]) == (
         1,
         ["ServiceAccount podgate-controller may not update leases.coordination.k8s.io/podgate-controller"],
+    )
+
+
+def refuse_to_watch(kind: str, verb: str) -> Callable[[Json], tuple[int, Json]]:
+    plural = WATCHED[kind].path.rpartition("/")[2]
+
+    def answer(body: Json) -> tuple[int, Json]:
+        asked = body["spec"]["resourceAttributes"]
+        return 201, body | {"status": {"allowed": (asked["verb"], asked["resource"]) != (verb, plural)}}
+
+    return answer
+
+
+SHOWN_KINDS = {
+    "Namespace": "namespaces",
+    "PriorityClass": "priorityclasses.scheduling.k8s.io",
+    "StorageClass": "storageclasses.storage.k8s.io",
+    "VolumeAttributesClass": "volumeattributesclasses.storage.k8s.io",
+    "Accessor": "accessors.storage.kubesphere.io",
+}
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+@pytest.mark.parametrize("kind", WATCHED)
+def test_the_webhook_must_be_able_to_watch_what_policies_ask_about(
+    good: FakeCluster, examine: Examine, kind: str, verb: str
+) -> None:
+    good.answers["POST", REVIEW] = refuse_to_watch(kind, verb)
+    assert [each["text"] for each in examine()[1]] == [
+        f"ServiceAccount podgate may not {verb} {SHOWN_KINDS[kind]}"
+    ]
+
+
+CAP = """\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicy
+metadata:
+  name: cap
+spec:
+  match:
+    accelerators: {}
+  rules:
+  - name: cap
+    limitAcceleratorCount:
+      perPod:
+        max: 8
+"""
+
+
+def test_and_need_not_watch_what_they_do_not_ask_about(
+    good: FakeCluster, examine: Examine, folder: Path
+) -> None:
+    (folder / "all.yaml").write_text(CAP)
+    good.answers["POST", REVIEW] = refuse_to_watch("Accessor", "watch")
+    assert [each for each in examine()[1] if each["check"] == "permissions"] == []
+
+
+CONTROLLER = "/apis/apps/v1/namespaces/podgate-system/deployments/podgate-controller"
+
+
+WRONG = ["no configuration", "an entry is missing", "no caBundle", "a label exempts", "other policies"]
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_where_a_controller_is_deployed_it_makes_the_configurations(
+    good: FakeCluster, examine: Examine, fault: str
+) -> None:
+    FAULTS[fault][0](good)
+    by_hand = [each["todo"] for each in examine()[1] if each["check"] == "configurations"]
+    good.put(CONTROLLER, {})
+    by_controller = [each["todo"] for each in examine()[1] if each["check"] == "configurations"]
+    assert all(todo.startswith("podgate install") for todo in by_hand)
+    assert len(by_controller) == len(by_hand)
+    assert all(todo.startswith("the controller does that within seconds, ") for todo in by_controller)
+    assert all(
+        todo.endswith("kubectl -n podgate-system logs deployment/podgate-controller")
+        for todo in by_controller
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webhook.cli.connection import MUTATING, VALIDATING
+from webhook.cli.connection import MUTATING, VALIDATING, read
 from webhook.cli.doctor.findings import Finding, Level
 from webhook.cli.doctor.place import Place, bundle_of, mapping, name_of, service_of, webhooks
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 CHECK = "configurations"
 INSTALL = "podgate install --policies DIR"
+CONTROLLER = "podgate-controller"
 COMPARED = ("rules", "matchConditions")
 
 
@@ -22,11 +23,12 @@ def check_configurations(place: Place) -> Iterator[Finding]:
     """Both configurations, and each entry of ours."""
     from webhook.registration import NAME  # noqa: PLC0415
 
+    repair = _repair(place)
     for collection, stored in ((MUTATING, place.mutating), (VALIDATING, place.validating)):
         if stored is None:
             text = f"there is no {collection.kind} {NAME}: podgate is not asked"
-            yield Finding(CHECK, Level.FAIL, text, INSTALL)
-    found = [*_incomplete(place), *_outdated(place)]
+            yield Finding(CHECK, Level.FAIL, text, repair)
+    found = [*_incomplete(place, repair), *_outdated(place, repair)]
     yield from found
     if place.entries and not found:
         blocking = [entry["name"] for entry in place.entries if entry.get("failurePolicy") == "Fail"]
@@ -36,20 +38,35 @@ def check_configurations(place: Place) -> Iterator[Finding]:
         yield Finding(CHECK, Level.OK, f"{len(place.entries)} entries; {outage}")
 
 
-def _incomplete(place: Place) -> Iterator[Finding]:
+def _repair(place: Place) -> str:
+    """Who makes the configurations what they should be: the controller, where one is deployed."""
+    from webhook.cluster import ApiError  # noqa: PLC0415
+
+    path = f"/apis/apps/v1/namespaces/{place.namespace}/deployments/{CONTROLLER}"
+    try:
+        if read(place.api, path) is None:
+            return INSTALL
+    except ApiError:  # what is wrong is known all the same
+        return INSTALL
+    return (
+        f"the controller does that within seconds, unless there is a pause; its log says what keeps it from it: "
+        f"kubectl -n {place.namespace} logs deployment/{CONTROLLER}"
+    )
+
+
+def _incomplete(place: Place, repair: str) -> Iterator[Finding]:
     for entry in place.entries:
         name = entry["name"]
         if not bundle_of(entry):
             text = f"{name} has no caBundle, so that every call of it fails"
-            yield Finding(
-                CHECK, Level.FAIL, text, f"{INSTALL} --ca-file FILE, or look at podgate controller's log"
-            )
+            todo = f"{INSTALL} --ca-file FILE" if repair == INSTALL else repair
+            yield Finding(CHECK, Level.FAIL, text, todo)
         if entry.get("objectSelector") not in (None, {}):
             text = f"{name} has an objectSelector: whoever writes an object can exempt it by a label"
-            yield Finding(CHECK, Level.FAIL, text, INSTALL)
+            yield Finding(CHECK, Level.FAIL, text, repair)
 
 
-def _outdated(place: Place) -> Iterator[Finding]:
+def _outdated(place: Place, repair: str) -> Iterator[Finding]:
     """Entries that are called for other things than the policies need."""
     if place.policy_set is None:
         yield Finding(
@@ -64,12 +81,12 @@ def _outdated(place: Place) -> Iterator[Finding]:
     for name, entry in wanted.items():
         if name not in stored:
             if (place.mutating if "reinvocationPolicy" in entry else place.validating) is not None:
-                yield Finding(CHECK, Level.FAIL, f"{name} is missing, and policies need it", INSTALL)
+                yield Finding(CHECK, Level.FAIL, f"{name} is missing, and policies need it", repair)
             continue
         differing = [key for key in COMPARED if stored[name].get(key) != entry[key]]
         if differing:
             text = f"{name} does not fit the policies: {' and '.join(differing)}"
-            yield Finding(CHECK, Level.WARN, text, INSTALL)
+            yield Finding(CHECK, Level.WARN, text, repair)
 
 
 def _wanted(place: Place, policy_set: PolicySet) -> list[dict[str, Any]]:
@@ -145,6 +162,4 @@ def _subjects(entry: dict[str, Any]) -> list[str]:
 
 
 def _exists(place: Place, service: tuple[str, str]) -> bool:
-    from webhook.cli.connection import read  # noqa: PLC0415
-
     return read(place.api, f"/api/v1/namespaces/{service[0]}/services/{service[1]}") is not None

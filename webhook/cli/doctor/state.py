@@ -37,12 +37,13 @@ class _Permission(NamedTuple):
         return f"{self.verb} {resource}{f'/{self.name}' if self.name else ''}"
 
 
+WATCHING = ("list", "watch")
 _CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 NEEDED = (
-    *(_Permission(WEBHOOK, verb, "", "namespaces") for verb in ("list", "watch")),
-    *(_Permission(WEBHOOK, verb, "scheduling.k8s.io", "priorityclasses") for verb in ("list", "watch")),
-    *(_Permission(WEBHOOK, verb, "storage.k8s.io", "storageclasses") for verb in ("list", "watch")),
-    _Permission(WEBHOOK, "watch", "", "configmaps", namespaced=True, name="podgate-pause"),
+    *(
+        _Permission(WEBHOOK, verb, "", "configmaps", namespaced=True, name="podgate-pause")
+        for verb in WATCHING
+    ),
     *(
         _Permission(CONTROLLER, verb, "admissionregistration.k8s.io", resource, name="gate.podgate.dev")
         for resource in _CONFIGURATIONS
@@ -50,7 +51,10 @@ NEEDED = (
     ),
     _Permission(CONTROLLER, "update", "coordination.k8s.io", "leases", namespaced=True, name=CONTROLLER),
     _Permission(CONTROLLER, "get", "", "configmaps", namespaced=True, name="podgate-pause"),
+    _Permission(CONTROLLER, "get", "", "services", namespaced=True, name=WEBHOOK),
+    _Permission(CONTROLLER, "list", "discovery.k8s.io", "endpointslices", namespaced=True),
 )
+"""Whatever the policies are; what the webhook watches for them comes in addition."""
 
 
 def check_permissions(place: Place) -> Iterator[Finding]:
@@ -61,7 +65,7 @@ def check_permissions(place: Place) -> Iterator[Finding]:
         text = f"there is neither ServiceAccount {WEBHOOK} nor {CONTROLLER} in namespace {place.namespace}"
         yield Finding(PERMISSIONS, Level.WARN, text, "deploy podgate; another namespace: --namespace NS")
         return
-    for permission in NEEDED:
+    for permission in (*_watched(place), *NEEDED):
         if permission.account in there and not _is_allowed(place, permission):
             text = f"ServiceAccount {permission.account} may not {permission.shown}"
             found.append(
@@ -70,6 +74,19 @@ def check_permissions(place: Place) -> Iterator[Finding]:
     yield from found or [
         Finding(PERMISSIONS, Level.OK, f"ServiceAccounts {', '.join(there)} may do all they must")
     ]
+
+
+def _watched(place: Place) -> Iterator[_Permission]:
+    """What `podgate serve --live` watches: what the policies ask about, or all of it where they are not known."""
+    from webhook.policy.asked import kinds_asked  # noqa: PLC0415
+    from webhook.watch import WATCHED  # noqa: PLC0415
+
+    asked = WATCHED.keys() if place.policy_set is None else kinds_asked(place.policy_set)
+    for kind, resource in WATCHED.items():
+        if kind in asked:
+            head, *group, _version, plural = resource.path.strip("/").split("/")
+            named = group[0] if head == "apis" else ""
+            yield from (_Permission(WEBHOOK, verb, named, plural) for verb in WATCHING)
 
 
 def _has_account(place: Place, name: str) -> bool:
