@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Literal, NamedTuple
 
 from webhook.documents import Path
-from webhook.kube.field_path import format_field, format_identified, identify, value_at
+from webhook.kube.field_path import format_field, format_identified, item_name, look_up, value_at
 from webhook.kube.json_pointer import escape
 from webhook.kube.managed_fields import owns
 
@@ -170,8 +170,7 @@ class Draft:
             DraftError: a parent is neither a map nor absent, or the rules would write more than `MOST_FIELDS` fields
                 (`TooManyFieldsError`).
         """
-        present = value_at(self.object, path)
-        key = identify(self.object, path)
+        present, key = look_up(self.object, path)
         if replace.when != "always" and self._owners.get(key, rule) != rule:
             return Written.CLAIMED
         if present is not None:
@@ -201,11 +200,11 @@ class Draft:
             DraftError: there is something at `path` that is no list, or the rules would write more than `MOST_FIELDS` fields
                 (`TooManyFieldsError`).
         """
-        key = (*identify(self.object, path), f"[{identity}]")
+        present, holder = look_up(self.object, path)
+        key = (*holder, f"[{identity}]")
         if self._owners.get(key, rule) != rule:
             return Written.CLAIMED
         self._own(key, rule)
-        present = value_at(self.object, path)
         if isinstance(present, list) and any(map(same, present)):
             return Written.SAME
         target = self._writable(path, list)
@@ -232,9 +231,8 @@ class Draft:
         Raises:
             DraftError: it is an item of a list, or the rules would write more than `MOST_FIELDS` fields (`TooManyFieldsError`).
         """
-        present = value_at(self.object, path)
+        present, key = look_up(self.object, path)
         if present is not None:
-            key = identify(self.object, path)
             holder = self._writable(path[:-1], dict)
             self._undo.append((holder, path[-1], present))
             del holder[path[-1]]
@@ -258,17 +256,11 @@ class Draft:
             of: whose changes, by rule; all rules' by default, and `ENGINE` is none.
         """
         return tuple(
-            # A field that is no item of a list is named as it is identified.
-            Change(
-                t.rule,
-                t.path,
-                format_field(self.object, t.path) if t.appended else format_identified(t.path, key),
-                t.before,
-                t.after,
-                t.appended,
-            )
-            for key, t in self._touched.items()
-            if of(t.rule) and not _equal(t.before, t.after)
+            [
+                Change(t.rule, t.path, _shown(key, t), t.before, t.after, t.appended)
+                for key, t in self._touched.items()
+                if of(t.rule) and not _equal(t.before, t.after)
+            ]
         )
 
     def patch(self) -> list[dict[str, Any]]:
@@ -359,6 +351,14 @@ class Draft:
         copy = node.copy()
         self._copies[id(copy)] = copy  # kept, so that its id is not given to another object
         return copy
+
+
+def _shown(key: tuple[str | int, ...], touched: _Touched) -> str:
+    """The field in words: as it was identified; an item that was added is there named as its fellows are."""
+    path = touched.path
+    if touched.appended:
+        key = (*key[:-1], item_name(touched.after, path[-1]))
+    return format_identified(path, key)
 
 
 def _equal(left: Any, right: Any) -> bool:

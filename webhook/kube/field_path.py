@@ -49,15 +49,21 @@ def identify(value: Any, path: Path) -> tuple[str | int, ...]:
         value: what the path leads through; an index that it does not have stays one.
         path: from the root of `value`.
     """
+    return look_up(value, path)[1]
+
+
+def look_up(value: Any, path: Path) -> tuple[Any, tuple[str | int, ...]]:
+    """What is in `value` at `path`, as `value_at` says, and how `identify` names the place: found on one way."""
     identity: list[str | int] | None = None
-    done = 0
     for depth, segment in enumerate(path):
-        if isinstance(segment, int):
-            value = value_at(value, path[done : depth + 1])
-            identity = identity or list(path)
-            identity[depth] = _item_name(value, segment)
-            done = depth + 1
-    return tuple(identity) if identity else path
+        if type(value) is dict:
+            value = value.get(segment)
+        elif value is not None:
+            value = value_at(value, (segment,))
+            if isinstance(segment, int):
+                identity = identity or list(path)
+                identity[depth] = item_name(value, segment)
+    return value, tuple(identity) if identity else path
 
 
 def format_field(value: Any, path: Path) -> str:
@@ -67,21 +73,26 @@ def format_field(value: Any, path: Path) -> str:
 
 def format_identified(path: Path, identity: tuple[str | int, ...]) -> str:
     """As `format_field`, for a `path` whose `identity` (of `identify`) is known already."""
-    text = ""
-    for segment, name in zip(path, identity, strict=True):
-        if isinstance(segment, int):
-            text += f"[{name}]" if isinstance(name, int) else f'["{name[1:-1]}"]'
-        elif segment.isidentifier() and segment.isascii():
-            text += f".{segment}" if text else segment
-        else:
-            text += f'["{segment}"]'
-    return text
+    steps = [
+        _step(segment)
+        if isinstance(segment, str)
+        else f"[{name}]"
+        if isinstance(name, int)
+        else f'["{name[1:-1]}"]'
+        for segment, name in zip(path, identity, strict=True)
+    ]
+    return "".join(steps).removeprefix(".")
 
 
-def _item_name(item: Any, index: int) -> str | int:
+def item_name(item: Any, index: str | int) -> str | int:
+    """What `identify` names an item of a list by: its `index` where it has no name."""
     if type(item) is dict or isinstance(item, Mapping):
         for key in _IDENTITY_KEYS:
             name = item.get(key)
             if isinstance(name, str):
                 return f"[{name}]"
     return index
+
+
+def _step(segment: str) -> str:
+    return f".{segment}" if segment.isidentifier() and segment.isascii() else f'["{segment}"]'
