@@ -78,3 +78,9 @@ def test_a_deadline_remembers_that_it_passed() -> None:
     assert not deadline.passed  # nobody asked since
     assert deadline()
     assert deadline.passed
+
+
+def test_what_is_left_of_it() -> None:
+    deadline = Deadline(5)
+    assert 4 < deadline.left <= 5
+    assert Deadline(-1).left <= -1

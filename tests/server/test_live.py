@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from webhook.facts import Facts, Namespace, Unknown
 from webhook.policy import load_policy_set
 from webhook.rules.base import Mode
 from webhook.server.app import create_app
+from webhook.server.deadline import Deadline
 from webhook.server.live import LiveCluster
 from webhook.server.metrics import Metrics
 from webhook.server.reload import Reloader
@@ -51,13 +53,13 @@ def content(*files: str, facts: Facts | None = None) -> Content:
 class Worker:
     """A worker without its process: state, metrics, application and what it watches."""
 
-    def __init__(self, cluster: FakeCluster, folder: Path) -> None:
+    def __init__(self, cluster: FakeCluster, folder: Path, pace: Pace = PACE) -> None:
         self.next = content(BY_WORKSPACE)
         self.mark = 0
         self.state = ServerState(Sources(lambda: self.next, lambda: self.mark), ("en",))
         self.metrics = Metrics(self.state, None)
         self.live = LiveCluster(
-            connect(cluster, folder), "ours", self.state.content, self.metrics.count_api_request, PACE
+            connect(cluster, folder), "ours", self.state.content, self.metrics.count_api_request, pace
         )
         self.state.live = self.live
         self.client = create_app(self.state, self.metrics).test_client()
@@ -74,13 +76,10 @@ class Worker:
     def load(self, content: Content) -> None:
         """As the reloader does, after two looks."""
         self.next, self.mark = content, self.mark + 1
-        reloader = Reloader(self.state, self.metrics)
-        reloader._tried = self.mark - 1
-        for _ in range(2):
-            reloader.poll()
+        Reloader(self.state, self.metrics).catch_up()
 
     def in_force(self) -> tuple[Any, Facts]:
-        return self.state.in_force(datetime.now(UTC), 2.0)
+        return self.state.in_force(datetime.now(UTC), Deadline(2.0))
 
     def stop(self) -> None:
         self.live.facts.stop()
@@ -188,7 +187,9 @@ class TestPause:
         said = worker.readyz()[1]["pause"]
         assert (said["paused"], said["by"]) == (True, "ann")
         later = datetime.now(UTC) + timedelta(hours=2)
-        assert worker.state.in_force(later, 2.0)[0] is worker.state.content.policy_set, "it ends by itself"
+        assert worker.state.in_force(later, Deadline(2.0))[0] is worker.state.content.policy_set, (
+            "it ends by itself"
+        )
         cluster.collections[PAUSES].remove("podgate-pause")
         wait_for(lambda: self._modes(worker) == [Mode.ENFORCE])
 
@@ -206,6 +207,28 @@ class TestPause:
         assert "soon" in worker.readyz()[1]["pause"]["broken"]
 
 
+class TestBeforeEverythingIsKnown:
+    """As a worker begins that replaces another in a pod that is ready."""
+
+    def test_a_review_waits_for_the_cluster_and_the_pause(self, cluster: FakeCluster, tmp_path: Path) -> None:
+        cluster.collections[PAUSES].put("podgate-pause", data={"until": SOON})
+        cluster.fault = cluster.slow(0.2)
+        worker = Worker(cluster, tmp_path)
+        policy_set, facts = worker.in_force()
+        worker.stop()
+        assert facts.namespace("a") == Namespace("a", {}, {})
+        assert [each.mode for each in policy_set.policies] == [Mode.AUDIT]
+
+    def test_for_half_of_its_time(self, cluster: FakeCluster, tmp_path: Path) -> None:
+        cluster.fault = lambda _, reply: reply.hang()
+        worker = Worker(cluster, tmp_path, replace(PACE, deadline=60))
+        began = time.monotonic()
+        facts = worker.state.in_force(datetime.now(UTC), Deadline(2))[1]
+        assert 1 <= time.monotonic() - began < 1.9
+        worker.stop()
+        assert isinstance(facts.namespace("a"), Unknown)
+
+
 def test_a_namespace_of_a_moment_ago_is_awaited(cluster: FakeCluster, worker: Worker) -> None:
     wait_for(lambda: worker.readyz()[0] == 200)
     facts = worker.in_force()[1]
@@ -216,7 +239,7 @@ def test_a_namespace_of_a_moment_ago_is_awaited(cluster: FakeCluster, worker: Wo
 def test_a_namespace_that_does_not_come_takes_half_of_the_time(worker: Worker) -> None:
     wait_for(lambda: worker.readyz()[0] == 200)
     began = time.monotonic()
-    facts = worker.state.in_force(datetime.now(UTC), 1.0)[1]
+    facts = worker.state.in_force(datetime.now(UTC), Deadline(1.0))[1]
     for _ in range(3):
         assert isinstance(facts.namespace("never"), Unknown)
     assert 0.5 <= time.monotonic() - began < 0.9

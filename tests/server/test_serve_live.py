@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import ssl
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.cluster.scripted_server import kubeconfig
-from tests.server.running import ROOT, Running, eventually, post
+from tests.server.running import ROOT, Running, eventually, post, worker_of
 from tests.watch.cluster import NAMESPACES, FakeCluster, refuse
 from webhook.cli.serve import command
 
@@ -189,6 +190,20 @@ def test_it_stops_in_time_and_without_a_word(gateway: Running) -> None:
     gateway.process.terminate()
     assert gateway.process.wait(6) == 0
     assert "Traceback" not in gateway.log()
+
+
+def test_a_worker_that_replaces_another_answers_as_that_one_did(
+    cluster: FakeCluster, folder: Path, gateway: Running
+) -> None:
+    """Policies of today, not those of the start; and no review is answered before the cluster is known."""
+    (folder / "policies" / "a.yaml").write_text(POLICY.replace("vision", "speech"))
+    cluster.collections[NAMESPACES].put("b", metadata={"labels": {"kubesphere.io/workspace": "speech"}})
+    eventually(lambda: is_allowed(gateway, "a") and not is_allowed(gateway, "b"), 10)
+    cluster.fault = cluster.slow(0.3)
+    os.kill(worker_of(gateway), signal.SIGKILL)
+    assert is_allowed(gateway, "a")
+    assert not is_allowed(gateway, "b")
+    assert gateway.log().count("not known") == 0
 
 
 def test_several_workers_watch_each_for_itself(

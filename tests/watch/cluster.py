@@ -63,12 +63,22 @@ class FakeCluster:
         other.server.requests = self.server.requests
         return other
 
+    def slow(self, seconds: float) -> Callable[[Request, Reply], None]:
+        """A fault: the right answers, late."""
+
+        def answer(request: Request, reply: Reply) -> None:
+            reply.hang(seconds)
+            self._answer_well(request, reply)
+
+        return answer
+
     def _answer(self, request: Request, reply: Reply) -> None:
-        collection = self.collections.get(request.path)
         fault = self.fault or (self.watch_fault if request.is_watch else None)
-        if fault:
-            fault(request, reply)
-        elif collection is None:
+        (fault or self._answer_well)(request, reply)
+
+    def _answer_well(self, request: Request, reply: Reply) -> None:
+        collection = self.collections.get(request.path)
+        if collection is None:
             reply.json(404, status(404, "NotFound", "the server could not find the requested resource"))
         elif request.is_watch:
             self._watch(request, reply, collection)

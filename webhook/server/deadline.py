@@ -21,7 +21,11 @@ _MAX_TEXT = 40
 
 
 class Deadline:
-    """Asked between two rules: is the time over? It remembers that it was."""
+    """Asked between two rules: is the time over? It remembers that it was.
+
+    Args:
+        seconds: From now.
+    """
 
     __slots__ = ("_end", "passed")
 
@@ -31,8 +35,13 @@ class Deadline:
 
     def __call__(self) -> bool:
         """Whether the time is over."""
-        self.passed = time.monotonic() >= self._end
+        self.passed = self.left <= 0
         return self.passed
+
+    @property
+    def left(self) -> float:
+        """Seconds until then, negative after it."""
+        return self._end - time.monotonic()
 
 
 @lru_cache(maxsize=32)

@@ -25,7 +25,7 @@ from webhook.server.connections import KEEPALIVE_SECONDS
 from webhook.server.live import LiveCluster
 from webhook.server.metrics import Metrics
 from webhook.server.places import temporary_dir
-from webhook.server.reload import POLL_SECONDS, follow
+from webhook.server.reload import POLL_SECONDS, Reloader, follow
 from webhook.server.warm_up import warm_up
 from webhook.server.worker import KILL_SECONDS, Worker
 
@@ -123,9 +123,10 @@ class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
     def load(self) -> Flask:
         """A worker's Flask application, made after the fork."""
+        self.metrics = Metrics(self.state, self.certificate, self.settings.metrics_dir)
+        Reloader(self.state, self.metrics).catch_up()
         # The arbiter's own warm-up is not enough: what is touched first after a fork is copied, page by page.
         warm_up(self.state.content.policy_set, self.state.content.facts)
-        self.metrics = Metrics(self.state, self.certificate, self.settings.metrics_dir)
         if self.settings.cluster is not None:
             self._watch(self.settings.cluster, self.metrics)
         return create_app(self.state, self.metrics, self.certificate, log_reviews=self.settings.log_reviews)

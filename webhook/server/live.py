@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from webhook.facts import Facts
     from webhook.policy import PolicySet
     from webhook.policy.pause import Pause
+    from webhook.server.deadline import Deadline
     from webhook.server.state import Content
     from webhook.watch.follower import Count, Follower, Spawn
     from webhook.watch.pace import Pace
 
-#: The part of a review's time in which a namespace that was made a moment ago may still arrive; the rest is for the rules.
+#: The part of a review's time that is left in which what it needs may still arrive: all kinds after a start, or a namespace
+#: that was made a moment ago. The rest is for the rules.
 WAITING_SHARE = 0.5
-#: Between two looks whether kinds that new policies ask about are known.
+#: Between two looks whether what is asked about is known.
 _LOOK_SECONDS = 0.05
 
 
@@ -94,9 +96,16 @@ class LiveCluster:
         """Watch what this content asks for, and nothing else."""
         self.facts.follow(kinds_asked(content.policy_set), content.facts)
 
-    def facts_for(self, seconds: float) -> Facts:
-        """The facts for a review that may take so long."""
-        return self.facts.facts.waiting(partial(self.facts.await_namespace, seconds=seconds * WAITING_SHARE))
+    def await_start(self, deadline: Deadline) -> None:
+        """Wait until everything is known as at a start, for a share of a review's time."""
+        enough = deadline.left * (1 - WAITING_SHARE)
+        while not self.settled and deadline.left > enough:
+            time.sleep(_LOOK_SECONDS)
+
+    def facts_for(self, deadline: Deadline) -> Facts:
+        """The facts for a review that must be over by then."""
+        seconds = deadline.left * WAITING_SHARE
+        return self.facts.facts.waiting(partial(self.facts.await_namespace, seconds=seconds))
 
     def policies_at(self, now: datetime, policy_set: PolicySet) -> PolicySet:
         """The policies as they are under the pause that holds at this moment."""

@@ -43,26 +43,30 @@ class Reloader:
         self._state = state
         self._metrics = metrics
         self._run = run
-        self._tried = state.fingerprint
         self._seen = state.fingerprint
 
     def poll(self) -> None:
         """Look once; load what changed and looked the same twice, as a file being written does not."""
         now = self._state.sources.fingerprint()
         at_rest, self._seen = now == self._seen, now
-        if at_rest and now != self._tried:
+        if at_rest and now != self._state.fingerprint:
             self._load(now)
+
+    def catch_up(self) -> None:
+        """Load what changed since the arbiter's start: a worker that replaces another begins with what was read then."""
+        for _ in range(2):
+            self.poll()
 
     def _load(self, fingerprint: Hashable) -> None:
         try:
             content = self._run(self._state.sources.read)
         except Exception as error:  # noqa: BLE001  # whatever it is, the set in force must go on
-            self._tried = fingerprint
+            self._state.fingerprint = fingerprint
             self._keep("unreadable", str(error) or type(error).__name__)
             return
         if self._state.sources.fingerprint() != fingerprint:
             return  # it changed while it was read: perhaps halves of two states; the next look sees it again
-        self._tried = fingerprint
+        self._state.fingerprint = fingerprint
         self._take(content)
 
     def _take(self, content: Content) -> None:

@@ -124,9 +124,8 @@ class ReviewRoutes:
 
     def _review(self, body: bytes, endpoint: Endpoint, query: str) -> Reply:
         started = time.perf_counter()
-        now, seconds = datetime.now(UTC), review_seconds(query)
-        deadline = Deadline(seconds)
-        policy_set, facts = self._state.in_force(now, seconds)
+        now, deadline = datetime.now(UTC), Deadline(review_seconds(query))
+        policy_set, facts = self._state.in_force(now, deadline)
         try:
             answer = self._answer(
                 body,

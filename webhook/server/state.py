@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from webhook.documents import Problem
     from webhook.facts import Facts
     from webhook.policy import PolicySet
+    from webhook.server.deadline import Deadline
     from webhook.server.live import LiveCluster
 
 #: After a start or a change of policies replicas differ for a while: until then ``verify: fail`` only warns.
@@ -68,6 +69,7 @@ class ServerState:
         languages: The languages of denials, in order.
 
     Attributes:
+        fingerprint: Of what was read last, whether it is served or not.
         usable: Whether there ever was a set to serve.
         live: The cluster that a worker watches, None where everything is in files.
     """
@@ -90,17 +92,21 @@ class ServerState:
             self._was_ready = self.usable and (self.live is None or self.live.settled)
         return self._was_ready
 
-    def in_force(self, now: datetime, seconds: float) -> tuple[PolicySet, Facts]:
+    def in_force(self, now: datetime, deadline: Deadline) -> tuple[PolicySet, Facts]:
         """The policies and facts for one review.
+
+        A worker that replaces another gets reviews at once, since the pod stays ready: they wait for the cluster.
 
         Args:
             now: The moment of the review.
-            seconds: How long it may take.
+            deadline: When it must be over.
         """
+        if self.live is not None and not self.ready:
+            self.live.await_start(deadline)
         content = self.content
         if self.live is None:
             return content.policy_set, content.facts
-        return self.live.policies_at(now, content.policy_set), self.live.facts_for(seconds)
+        return self.live.policies_at(now, content.policy_set), self.live.facts_for(deadline)
 
     def swap(self, content: Content) -> None:
         """Serve ``content`` from the next review on."""
