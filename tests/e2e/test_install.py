@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pytest
+import yaml
 
 import certs
 from tests.e2e.client import ApiError, Json, path_of
@@ -170,6 +171,20 @@ def test_only_what_a_policy_concerns_makes_a_call(
     assert condition_errors(cluster) == errors
 
 
+def test_the_time_of_its_deletion_takes_no_new_object_past_podgate(
+    cluster: Cluster, namespace: str, start_podgate: Callable[..., Podgate], installed: Callable[..., None]
+) -> None:
+    """A server-side apply keeps it in an object that it creates; a creation does not."""
+    podgate = start_podgate()
+    installed(podgate)
+    thing = pod("gpu", namespace, gpus=1)
+    thing["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    before = calls(podgate)
+    made = cluster.admin.apply(thing, dryRun="All")
+    assert made["metadata"]["deletionTimestamp"] == "2030-01-01T00:00:00Z"
+    assert calls(podgate) > before
+
+
 def condition_errors(cluster: Cluster) -> float:
     """Match conditions that an API server could not evaluate; the webhook is then skipped, or the object refused."""
     name = "apiserver_admission_match_condition_evaluation_errors_total"
@@ -269,6 +284,27 @@ def test_no_object_makes_a_condition_fail(
     assert not called[AT_THE_BOUNDS], "the whole condition was evaluated, to false"
     assert called["many more variables"]
     assert called["many resources"]
+
+
+def test_no_object_makes_a_condition_of_many_patterns_fail(
+    command: Command, cluster: Cluster, namespace: str, start_podgate: Callable[..., Podgate], tmp_path: Path
+) -> None:
+    """How many variables are looked at depends on how many patterns each is compared with."""
+    policy = yaml.safe_load((ROOT / "policies" / "no-bypass.yaml").read_text())
+    policy["spec"]["rules"][0]["forbidBypass"] = {"env": [f"P{number}_*_Z" for number in range(80)]}
+    podgate = start_podgate(policies=(write_policies(tmp_path / "policies", policy),))
+    assert command("install", *words_for(podgate)).code == 0
+    wait_for(lambda: is_called(cluster, podgate, with_variables(namespace, 300)), "podgate is called")
+    errors = condition_errors(cluster)
+    called = {count: is_called(cluster, podgate, with_variables(namespace, count)) for count in (1, 12, 300)}
+    assert condition_errors(cluster) == errors
+    assert called == {1: False, 12: False, 300: True}
+
+
+def with_variables(namespace: str, count: int) -> Json:
+    """A pod of 32 containers, each with so many variables that nearly fit every pattern."""
+    variables = [{"name": f"P{number % 80}_{'X' * number}"} for number in range(count)]
+    return pod("big", namespace, containers=[container(f"c{index}", env=variables) for index in range(32)])
 
 
 def test_a_condition_that_fails_would_be_counted(

@@ -1,5 +1,6 @@
 """For which objects podgate is called: never for what no policy concerns, always for what one would change or refuse."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.property.sets import FILES
 from tests.registration.conditions import Json, is_called, request_of, typed
 from webhook.engine import Outcome, mutate, validate
 from webhook.engine.annotations import NAMES
+from webhook.kube.accelerators import Catalogue
 from webhook.policy import PolicySet
 from webhook.registration import MUTATE, VALIDATE_FAIL, VALIDATE_IGNORE, Endpoint, webhook_configurations
 from webhook.rules.base import Result
@@ -128,6 +130,10 @@ CONCERNED: dict[str, tuple[Json, Json]] = {
         {"limitAcceleratorCount": {"memory": {"example.com/mem": {"max": 1}}}},
         pod(limits={"example.com/mem": "1"}),
     ),
+    "memory of the container itself": (
+        {"limitAcceleratorCount": {"memory": {"memory": {"max": 1}}}},
+        pod(limits={"memory": "1Gi"}),
+    ),
     "an RDMA device": ({"requireRDMA": {}}, pod(limits={"rdma/hca": "1"})),
     "an RDMA device of a pool": ({"requireRDMA": {}}, pod(limits={"example.com/fabric": "1"})),
     "a node selector": ({"reserveNodes": {"pools": "all"}}, pod(nodeSelector={"pool": "gpu"})),
@@ -185,6 +191,37 @@ def test_an_object_that_concerns_a_rule_is_asked_about(rule: Json, thing: Json) 
 def test_a_plain_pod_concerns_none_of_these_rules(rule: Json) -> None:
     entry = entries_of(load(policy("one", rule)))[VALIDATE_IGNORE]
     assert not is_called(entry, pod(), request_of())
+
+
+@pytest.mark.parametrize(
+    ("taint", "called"),
+    [
+        pytest.param("node.kubernetes.io/gpu", True, id="one of Kubernetes'"),
+        pytest.param("*.kubernetes.io/gpu", True, id="a pattern that fits one of Kubernetes'"),
+        pytest.param("example.com/node.kubernetes.io", False, id="one of its own"),
+    ],
+)
+def test_a_vendor_behind_a_taint_of_kubernetes_makes_every_toleration_count(taint: str, called: bool) -> None:
+    catalogue = Catalogue.from_value({"vendors": {"acme": {"taints": [taint]}}})
+    policies = replace(load(policy("one", {"reserveNodes": {"pools": "all"}})), catalogue=catalogue)
+    usual = pod(tolerations=[{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}])
+    assert is_called(entries_of(policies)[VALIDATE_IGNORE], usual, request_of()) is called
+
+
+def test_the_more_patterns_there_are_the_fewer_variables_are_looked_at() -> None:
+    """One pattern of 9,600 variables is cheap; forty cost a real API server more than an expression may."""
+    many = {"forbidBypass": {"env": [f"P{number}_*_Z" for number in range(40)]}}
+    plain = with_container(env=[{"name": f"V{number}"} for number in range(40)])
+    assert is_called(entries_of(load(policy("one", many)))[VALIDATE_IGNORE], plain, request_of())
+    few = {"forbidBypass": {"env": [f"P{number}_*_Z" for number in range(3)]}}
+    assert not is_called(entries_of(load(policy("one", few)))[VALIDATE_IGNORE], plain, request_of())
+
+
+def test_a_condition_longer_than_a_parser_takes_is_none() -> None:
+    names = {"forbidBypass": {"env": [f"{'A' * 200}{number}_*" for number in range(500)]}}
+    entry = entries_of(load(policy("one", names)))[VALIDATE_IGNORE]
+    assert "concerns-a-policy" not in [each["name"] for each in entry["matchConditions"]]
+    assert is_called(entry, pod(), request_of())
 
 
 @pytest.mark.parametrize(
@@ -266,12 +303,14 @@ def test_what_a_match_leaves_open_is_asked_about(match: Json, thing: Json) -> No
     assert is_called(entry, thing, request_of())
 
 
-def test_a_label_does_not_narrow_where_a_rule_may_set_it() -> None:
+def test_a_label_does_not_narrow_where_a_rule_may_set_it_and_others_do() -> None:
     setter = policy(
         "setter", {"setFields": {"labels": {"tier": "gold"}}}, match={"namespaces": ["x"]}, mode="audit"
     )
-    selecting = policy("one", ALL, match={"objectSelector": {"matchLabels": {"tier": "gold"}}})
-    assert is_called(entries_of(load(setter, selecting))[VALIDATE_IGNORE], pod(), request_of())
+    selecting = policy("one", ALL, match={"objectSelector": {"matchLabels": {"tier": "gold", "app": "a"}}})
+    entry = entries_of(load(setter, selecting))[VALIDATE_IGNORE]
+    assert is_called(entry, pod(meta={"labels": {"app": "a"}}), request_of())
+    assert not is_called(entry, pod(meta={"labels": {"tier": "gold"}}), request_of())
 
 
 GPU_POD = pod(limits={GPU: "1"})
@@ -303,6 +342,14 @@ def test_an_object_that_is_being_deleted_is_left_alone() -> None:
     going = pod(meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}, limits={GPU: "1"})
     assert is_called(entry, GPU_POD, request_of(operation="UPDATE"), pod())
     assert not is_called(entry, going, request_of(operation="UPDATE"), pod())
+
+
+def test_an_object_that_is_created_with_the_time_of_its_deletion_is_asked_about() -> None:
+    match = {**ACCELERATORS, "operations": ["CREATE", "UPDATE"]}
+    entries = entries_of(load(policy("one", CAP, match=match), policy("two", PLACE, match=ACCELERATORS)))
+    going = pod(meta={"deletionTimestamp": "2030-01-01T00:00:00Z"}, limits={GPU: "1"})
+    assert is_called(entries[VALIDATE_IGNORE], going, request_of())
+    assert is_called(entries[MUTATE], going, request_of())
 
 
 def test_an_update_that_leaves_the_spec_alone_makes_no_call() -> None:

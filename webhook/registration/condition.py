@@ -5,6 +5,7 @@ fails, whatever an object holds, and none runs out of its budget. That is the re
 is asked about.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -12,19 +13,22 @@ from webhook.engine.annotations import NAMES
 from webhook.kube.devices import SHARING_ANNOTATIONS
 from webhook.kube.workload import FRAMEWORK_LABELS, FRAMEWORK_OWNERS, VOLCANO_GROUP
 from webhook.policy import PolicySet
-from webhook.registration.catalogue import device_names, rdma_names
+from webhook.registration.catalogue import device_names, rdma_names, taint_keys
 from webhook.registration.cel import TRUE, all_of, any_of, fits, listed, quoted
 from webhook.registration.demands import PODS, Demand, Entry, Wanted
 from webhook.registration.objects import POD, full_name, is_any_of, pods_of_object, typed_templates
 
 # One expression may cost 1,000,000 and all conditions of an entry 2,500,000
-# (kubernetes/apiserver:pkg/apis/cel/config.go). A pod at these bounds is evaluated by a real API server in the end-to-end tests;
-# one with six times as many variables, or eight times as many resources, was so too.
+# (kubernetes/apiserver:pkg/apis/cel/config.go). A pod at these bounds is evaluated by a real API server in the end-to-end tests.
 MOST_CONTAINERS = 32
 MOST_RESOURCES = 24
-"""Of one container, limits and requests each."""
+"""Of one container, limits and requests each; fewer where policies name many patterns, see `_most`."""
 MOST_VARIABLES = 300
-"""Of one container."""
+"""Of one container; likewise."""
+MOST_COST = 450_000
+"""Of the walk over all resources, and of that over all variables: the rest of the expression costs some 10,000."""
+MOST_CHARACTERS = 90_000
+"""Of an expression; the API server's parser takes 100,000 (google/cel-go:parser/options.go)."""
 MOST_ITEMS = 300
 """Volumes, tolerations, node selectors and owners."""
 
@@ -72,8 +76,10 @@ def match_condition(policy_set: PolicySet, entry: Entry) -> str:
     """
     arms = list(_arms(policy_set, entry))
     if len(arms) == 1 or {condition for _, condition in arms} == {TRUE}:  # the entry's rules say it already
-        return arms[0][1]
-    return any_of(all_of((is_any_of(resources), condition)) for resources, condition in arms)
+        found = arms[0][1]
+    else:
+        found = any_of(all_of((is_any_of(resources), condition)) for resources, condition in arms)
+    return found if len(found) <= MOST_CHARACTERS else TRUE
 
 
 def _arms(policy_set: PolicySet, entry: Entry) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -173,6 +179,25 @@ def _of_pod(asked: Mapping[Wanted, _Asked], policy_set: PolicySet) -> Iterator[s
 
 def _of_containers(asked: Mapping[Wanted, _Asked], policy_set: PolicySet) -> Iterator[str]:
     """One walk over all containers for all that may stand in them."""
+    found = []
+    if resource := _is_asked_resource(asked, policy_set):
+        either = "[i.?resources.?limits.orValue({}), i.?resources.?requests.orValue({})]"
+        most = _most(MOST_RESOURCES, resource, lists=2)
+        found.append(f"{either}.exists(m, size(m) > {most} || m.exists(k, {resource}))")
+    if "env" in asked:
+        variables = "i.?env.orValue([])"
+        named = all_of(("has(e.name)", asked["env"].fits("e.name")))
+        found.append(f"size({variables}) > {_most(MOST_VARIABLES, named)}")
+        found.append(f"{variables}.exists(e, {named})")
+    if "privileged" in asked:
+        privileged = "i.?securityContext.?privileged.orValue(false) == true"
+        found.append(all_of((asked["privileged"].places, privileged)))
+    if found:
+        yield f"[{CONTAINERS}].exists(l, size(l) > {MOST_CONTAINERS + 1} || l.exists(i, {any_of(found)}))"
+
+
+def _is_asked_resource(asked: Mapping[Wanted, _Asked], policy_set: PolicySet) -> str:
+    """Whether `k` is the name of a resource that matters; "" where none does."""
     names = []
     if "devices" in asked:
         names.append(asked["devices"].fits("k", device_names(policy_set.catalogue)))
@@ -180,22 +205,36 @@ def _of_containers(asked: Mapping[Wanted, _Asked], policy_set: PolicySet) -> Ite
         names.append(asked["rdma"].fits("k", rdma_names(policy_set)))
     if "resources" in asked:
         names.append(asked["resources"].fits("k"))
-    found = []
-    if names:
-        either = "[i.?resources.?limits.orValue({}), i.?resources.?requests.orValue({})]"
-        # An extended resource has a domain; a look at that alone spares most names all others.
-        found.append(
-            f'{either}.exists(m, size(m) > {MOST_RESOURCES} || m.exists(k, k.contains("/") && ({any_of(names)})))'
-        )
-    if "env" in asked:
-        variables = "i.?env.orValue([])"
-        named = f"{variables}.exists(e, has(e.name) && ({asked['env'].fits('e.name')}))"
-        found += [f"size({variables}) > {MOST_VARIABLES}", named]
-    if "privileged" in asked:
-        privileged = "i.?securityContext.?privileged.orValue(false) == true"
-        found.append(all_of((asked["privileged"].places, privileged)))
-    if found:
-        yield f"[{CONTAINERS}].exists(l, size(l) > {MOST_CONTAINERS + 1} || l.exists(i, {any_of(found)}))"
+    if not names:
+        return ""
+    given = (
+        [name for found in asked["resources"].by_place.values() for name in found]
+        if "resources" in asked
+        else []
+    )
+    # An extended resource has a domain; a look at that alone spares most names all others.
+    has_domain = 'k.contains("/")' if all("/" in name for name in given) else TRUE
+    return all_of((has_domain, any_of(names)))
+
+
+_LISTED = re.compile(r"\[[^\]]*\]")
+_TEST = re.compile(r"\w\(| in | == ")
+
+
+def _most(most: int, condition: str, lists: int = 1) -> int:
+    """How many items the lists of a container may have for all to be asked a condition within `MOST_COST`.
+
+    The condition's cost has this upper bound: a test costs up to 3 with what it reads, and a tenth of the characters that it
+    compares; a list of constants is one (google/cel-go:interpreter/runtimecost.go); the walk adds 5.
+
+    Args:
+        most: whatever the cost.
+        condition: of one item.
+        lists: of one container.
+    """
+    text = _LISTED.sub("", condition)
+    cost = 5 + 3 * len(_TEST.findall(text)) + len(text) // 10
+    return min(most, MOST_COST // (cost * lists * (MOST_CONTAINERS + 1)))
 
 
 def _some(owner: str, key: str, condition: str) -> str:
@@ -207,7 +246,8 @@ def _some(owner: str, key: str, condition: str) -> str:
 def _selects(policy_set: PolicySet) -> str:
     """Whether the pod chooses nodes by more than their platform."""
     of_pools = {key for pool in policy_set.pools for key in pool.node_labels}
-    platform = [key for key in PLATFORM_LABELS if key not in of_pools]
+    known = policy_set.catalogue.node_label_vendors
+    platform = [key for key in PLATFORM_LABELS if key not in of_pools and not known(key)]
     selector = f"p.spec.?nodeSelector.orValue({{}}).exists(k, !(k in {listed(platform)}))"
     affinity = "has(p.spec.affinity) && has(p.spec.affinity.nodeAffinity)"
     many = f"size(p.spec.?nodeSelector.orValue({{}})) > {MOST_ITEMS}"
@@ -216,10 +256,16 @@ def _selects(policy_set: PolicySet) -> str:
 
 def _tolerates(policy_set: PolicySet) -> str:
     """Whether the pod tolerates more than what every node may become."""
-    of_pools = {toleration.key for pool in policy_set.pools for toleration in pool.tolerations}
-    if any(key and key.startswith(SYSTEM_TAINTS) for key in of_pools):
+    of_pools = [toleration.key or "" for pool in policy_set.pools for toleration in pool.tolerations]
+    if any(map(_may_be_of_system, (*of_pools, *taint_keys(policy_set.catalogue)))):
         return "has(p.spec.tolerations)"
     return _some("p.spec", "tolerations", f"!(has(i.key) && i.key.startsWith({quoted(SYSTEM_TAINTS)}))")
+
+
+def _may_be_of_system(key: str) -> bool:
+    """Whether a taint's key, or one that its pattern fits, is of those that every node may get."""
+    start, star, _ = key.partition("*")
+    return start.startswith(SYSTEM_TAINTS) or bool(star and SYSTEM_TAINTS.startswith(start))
 
 
 def _is_of_framework() -> str:

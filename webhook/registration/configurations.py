@@ -147,7 +147,7 @@ class _Maker:
         found = {
             "no-mirror-pod": _no_mirror_pod(),
             "no-daemonset-pod": _no_daemon_set_pod(),
-            "not-being-deleted": "!has(object.metadata.deletionTimestamp)",
+            "not-being-deleted": _not_being_deleted(entry),
             "spec-changed": self._spec_changed(entry),
             "concerns-a-policy": match_condition(self.policy_set, entry),
         }
@@ -167,6 +167,13 @@ def _looked_at_alone(policy_set: PolicySet, entry: Entry) -> dict[str, str]:
     judged = {full_name(demand.target) for demand in entry.demands if "UPDATE" in demand.operations}
     kinds = [kind for kind in policy_set.templates.kinds if kind.resource in entry.templates]
     return {name: path for name, path in template_paths(kinds).items() if name not in judged}
+
+
+def _not_being_deleted(entry: Entry) -> str:
+    """Of updates alone: a server-side apply that creates an object may bring the time of its deletion along."""
+    if not updated(rules(entry)):
+        return TRUE
+    return any_of(('request.operation != "UPDATE"', "!has(object.metadata.deletionTimestamp)"))
 
 
 def _templates_beyond_spec(policy_set: PolicySet, entry: Entry, known: Mapping[str, str]) -> set[str]:

@@ -1,6 +1,6 @@
 """What the loaded policies demand to be asked about: for each rule, what an object must have, and where."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,7 +8,6 @@ from webhook.policy import CompiledRule, PolicySet
 from webhook.policy.policy_set import CompiledPolicy
 from webhook.policy.schema import MatchClause
 from webhook.rules.base import Mode, MutatingRule, Need
-from webhook.rules.set_fields import SetFields
 
 PODS = "pods"
 
@@ -66,13 +65,13 @@ class Entry:
 
 def mutating_entry(policy_set: PolicySet) -> Entry:
     """What `/mutate` is called for: all setters, and the templates that some policy writes into."""
-    labels_hold = not _sets_labels(policy_set)
+    written = _written_labels(policy_set)
     demands = [
         demand
         for policy in _in_force(policy_set)
         for rule in _rules(policy)
         if isinstance(rule.rule, MutatingRule)
-        for demand in _demands(policy, rule, labels_hold=labels_hold)
+        for demand in _demands(policy, rule, written=written)
     ]
     named = frozenset(name for policy in _in_force(policy_set) for name in policy.mutate_templates)
     return Entry(mutating=True, demands=tuple(demands), templates=named, judges_metadata=frozenset())
@@ -85,10 +84,10 @@ def validating_entry(policy_set: PolicySet, failure_policy: Literal["Ignore", "F
         policy_set: all policies that are loaded; disabled ones demand nothing.
         failure_policy: whose policies, the one that the entry gives the API server.
     """
-    labels_hold = not _sets_labels(policy_set)
+    written = _written_labels(policy_set)
     policies = [policy for policy in _in_force(policy_set) if policy.failure_policy == failure_policy]
     rules = [(policy, rule) for policy in policies for rule in _rules(policy)]
-    demands = [demand for policy, rule in rules for demand in _demands(policy, rule, labels_hold=labels_hold)]
+    demands = [demand for policy, rule in rules for demand in _demands(policy, rule, written=written)]
     judged = frozenset(
         target for policy, rule in rules if rule.rule.beyond_spec for target in rule.rule.targets
     )
@@ -108,13 +107,13 @@ def _rules(policy: CompiledPolicy) -> Iterator[CompiledRule]:
             yield from variant.rules
 
 
-def _sets_labels(policy_set: PolicySet) -> bool:
-    """Whether some rule, perhaps an audited one, gives objects labels by which another could match them."""
+def _written_labels(policy_set: PolicySet) -> frozenset[str]:
+    """The labels that some rule, perhaps an audited one, may give objects, so that another could match them by these."""
     rules = (rule.rule for policy in _in_force(policy_set) for rule in _rules(policy))
-    return any(isinstance(rule, SetFields) and rule.labels for rule in rules)
+    return frozenset(key for rule in rules if isinstance(rule, MutatingRule) for key in rule.written_labels)
 
 
-def _demands(policy: CompiledPolicy, rule: CompiledRule, *, labels_hold: bool) -> Iterator[Demand]:
+def _demands(policy: CompiledPolicy, rule: CompiledRule, *, written: Set[str]) -> Iterator[Demand]:
     for target in rule.rule.targets:
         for clause, _ in policy.clauses:
             if target != PODS and _is_about_pods(clause):
@@ -127,7 +126,7 @@ def _demands(policy: CompiledPolicy, rule: CompiledRule, *, labels_hold: bool) -
                     names=names,
                     operations=frozenset(clause.operations or ("CREATE",)),
                     namespaces=clause.namespaces or (),
-                    labels=tuple(_labels(clause)) if labels_hold else (),
+                    labels=tuple((key, values) for key, values in _labels(clause) if key not in written),
                     in_templates=target == PODS and policy.check_templates != "disabled",
                 )
 
