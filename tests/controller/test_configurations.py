@@ -84,6 +84,37 @@ def test_fail_comes_only_after_a_review_succeeded_and_then_stays(cluster: Cluste
     assert len(asked) == 3
 
 
+def test_fail_at_another_entry_is_no_fail_of_this_one(cluster: Cluster) -> None:
+    """Nobody has seen that a call succeeds, only that somebody wrote `Fail`."""
+    ours = configurations(FakeApi(cluster), lambda _path, _bundle: ("refused",), may_block=True)
+    ours.write(ours.read(), CA, {})
+    stored = cluster[MUTATING]
+    stored["webhooks"][0]["failurePolicy"] = "Fail"
+    cluster.put(MUTATING, stored)
+    assert ours.write(ours.read(), CA, {})
+    assert cluster[MUTATING]["webhooks"][0]["failurePolicy"] == "Ignore"
+    assert policies(cluster) == ["Ignore", "Ignore"]
+
+
+def test_a_new_entry_does_not_block_before_it_has_a_bundle_of_its_own(cluster: Cluster) -> None:
+    """Somebody else writes the bundles: that of another entry says nothing of this one."""
+    asked: list[bytes] = []
+
+    def probe(_path: str, bundle: bytes) -> tuple[str, ...]:
+        asked.append(bundle)
+        return () if bundle else ("no certificate",)
+
+    ours = configurations(FakeApi(cluster), probe, may_block=True)
+    ours.write(ours.read(), CA, {})
+    stored = cluster[VALIDATING]
+    del stored["webhooks"][0]
+    cluster.put(VALIDATING, stored)
+    asked.clear()
+    assert ours.write(ours.read(), b"", {})
+    assert [entry["failurePolicy"] for entry in cluster[VALIDATING]["webhooks"]] == ["Ignore", "Ignore"]
+    assert asked == [b""]
+
+
 def test_unless_it_is_asked_for_nothing_may_block(cluster: Cluster) -> None:
     """So that whoever deploys without it is back where an outage holds up nothing."""
     enforcing = configurations(FakeApi(cluster), may_block=True)

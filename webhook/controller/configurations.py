@@ -124,10 +124,9 @@ class Configurations:
         return wanted[0], _harmless(wanted[1])
 
     def _can_block(self, stored: Stored, entry: Mapping[str, Any], bundle: bytes) -> bool:
-        """An outage is no reason to open a gate that is shut already."""
-        if any(map(_blocks, stored.entries())):
-            return True
-        return not self._has_faults(_path(entry), bundle or next(map(_bundle, stored.entries()), b""))
+        """An outage is no reason to open a gate that is shut already; what is true of another entry is none to shut this one."""
+        now = next((each for each in stored.entries() if each.get("name") == entry["name"]), {})
+        return _blocks(now) or not self._has_faults(_path(entry), bundle or _bundle(now))
 
     def _has_faults(self, path: str, bundle: bytes) -> bool:
         faults = self._probe(path, bundle)
