@@ -248,4 +248,4 @@ def test_an_error_in_a_look_does_not_end_the_looking() -> None:
 
     with structlog.testing.capture_logs() as lines, pytest.raises(SystemExit):
         follow(look, 0.001)
-    assert [line["event"] for line in lines] == ["a look at the folders failed"] * 2
+    assert [line["event"] for line in lines] == ["a regular look failed"] * 2

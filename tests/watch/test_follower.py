@@ -370,6 +370,19 @@ def test_an_error_of_ours_does_not_end_it(
     assert logs[0]["event"] == "a watch failed: this is a bug"
 
 
+def test_an_error_of_ours_that_stays_is_a_fault(cluster: FakeCluster, tmp_path: Path) -> None:
+    def broken(_: Any) -> Any:
+        raise RuntimeError("bug")
+
+    cluster.collections[NAMESPACES].put("a")
+    resource = replace(WATCHED["Namespace"], reduce=broken)
+    follower = Follower(connect(cluster, tmp_path), resource, pace=PACE)
+    with structlog.testing.capture_logs():
+        follower.step()
+    assert not follower.synced
+    assert (follower.health, follower.fault) == (Health.FAILING, "podgate has a bug: see its log")
+
+
 def test_after_its_end_nothing_is_asked(cluster: FakeCluster, tmp_path: Path) -> None:
     cluster.fault = refuse(500, "InternalError")
     with following(cluster, tmp_path):

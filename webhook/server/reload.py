@@ -113,4 +113,4 @@ def follow(poll: Callable[[], None], seconds: float) -> None:
         try:
             poll()
         except Exception:  # the greenlet must live as long as the worker
-            log.exception("a look at the folders failed")
+            log.exception("a regular look failed")

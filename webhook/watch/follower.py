@@ -28,6 +28,8 @@ log = structlog.get_logger()
 BATCH = 50
 #: Items of a page between two such moments.
 PAGE_BATCH = 100
+#: Any time above 0: `gevent.sleep(0)` goes on some fifty times before it looks who is ready.
+_A_MOMENT = 1e-6
 
 #: Failures in a row after which everything is listed again: an etcd that was restored from a backup, or another cluster under
 #: the same address, would never send what it had before.
@@ -145,7 +147,7 @@ class Follower:
         except Exception:  # the greenlet must live as long as the worker
             log.exception("a watch failed: this is a bug", kind=self.resource.kind)
             self._version = None
-            self._failures += 1
+            self._failed(ApiError("podgate has a bug: see its log"))
         finally:
             self._closed()
         return self._pace.wait(
@@ -191,7 +193,7 @@ class Follower:
             if name := name_of(item):
                 objects[name] = self.resource.reduce(item)
             if index % PAGE_BATCH == PAGE_BATCH - 1:
-                time.sleep(0)
+                time.sleep(_A_MOMENT)
 
     def _watch(self, version: str) -> None:
         with self._counted("watch"):
@@ -210,7 +212,7 @@ class Follower:
             self._failures = 0
             self._apply(event)
             if heard % BATCH == 0:
-                time.sleep(0)
+                time.sleep(_A_MOMENT)
         if heard or time.monotonic() - opened >= self._pace.brief:
             self._failures = 0
         else:

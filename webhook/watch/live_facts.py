@@ -115,8 +115,8 @@ class LiveFacts:
             self._followers.pop(kind).stop()
         self.prepare(kinds, given)
         with self._lock:
-            self._given = self._facts = given
             self._changed.update(self._followers)
+            self._given = self._facts = given
 
     def await_namespace(self, name: str, seconds: float) -> Mapping[str, object] | None:
         """A namespace that was made a moment ago; None if it does not come, or if namespaces are not watched."""
