@@ -342,6 +342,64 @@ def test_an_update_answers_for_what_it_brings(
     assert outcome.allowed is not refused
 
 
+RESERVED = {"reserveNodes": {"pools": "all"}}
+GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+ALL_TAINTS = {"operator": "Exists"}
+OTHER_TAINT = {"key": "disk", "operator": "Exists"}
+PRIVILEGED = {"name": "debug", "securityContext": {"privileged": True}}
+QUIET = {"name": "quiet"}
+
+# rule, field of the spec, old items, new items -> how many findings are the update's own
+MOVED: dict[str, tuple[Json, str, list[Json], list[Json], int]] = {
+    "a named item moves": (RESERVED, "tolerations", [GPU_TAINT], [OTHER_TAINT, GPU_TAINT], 0),
+    "an item without a name moves": (RESERVED, "tolerations", [ALL_TAINTS], [OTHER_TAINT, ALL_TAINTS], 0),
+    "another of the same name comes": (
+        RESERVED,
+        "tolerations",
+        [GPU_TAINT],
+        [GPU_TAINT | {"effect": "NoExecute"}, GPU_TAINT],
+        1,
+    ),
+    "another without a name comes": (
+        RESERVED,
+        "tolerations",
+        [ALL_TAINTS],
+        [ALL_TAINTS | {"effect": "NoSchedule"}, ALL_TAINTS],
+        1,
+    ),
+    "it takes the place of one that is fine": (
+        RESERVED,
+        "tolerations",
+        [OTHER_TAINT],
+        [GPU_TAINT, OTHER_TAINT],
+        1,
+    ),
+    "a container comes before it": (
+        {"forbidBypass": {"privileged": True}},
+        "ephemeralContainers",
+        [PRIVILEGED],
+        [QUIET, PRIVILEGED],
+        0,
+    ),
+    "another container does the same": (
+        {"forbidBypass": {"privileged": True}},
+        "ephemeralContainers",
+        [PRIVILEGED],
+        [PRIVILEGED | {"name": "more"}, PRIVILEGED],
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("rule", "field", "old", "new", "own"), MOVED.values(), ids=MOVED)
+def test_an_old_fault_stays_old_wherever_its_list_has_it(
+    rule: Json, field: str, old: list[Json], new: list[Json], own: int
+) -> None:
+    asked = request(pod(**{field: new}), "UPDATE", old_object=pod(**{field: old}))
+    outcome = validate(gate(load(policy("p", rule, **BOTH))), asked)
+    assert sum(len(report.findings) for report in outcome.reports) == own
+
+
 def test_an_update_of_labels_is_judged_by_the_rules_that_read_them() -> None:
     labelled = {
         "expression": {"validations": [{"expression": "has(object.metadata.labels)", "message": "label it"}]}

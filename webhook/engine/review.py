@@ -5,6 +5,7 @@ The steps of design, by number: (3) match and (4) mutate are `webhook.engine.lan
 the shell, are `webhook.admission` and `webhook.server`.
 """
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,7 +23,7 @@ from webhook.engine.templates import mutate_templates, template_reports
 from webhook.facts import Facts
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Change, Draft
-from webhook.kube.field_path import value_at
+from webhook.kube.field_path import identify, value_at
 from webhook.policy import CompiledRule, PolicySet
 from webhook.policy.match import View
 from webhook.policy.policy_set import Candidate, CompiledPolicy
@@ -269,8 +270,11 @@ def _judge(gate: Gate, request: AdmissionRequest, as_received: View, audited: Vi
         for compiled, findings in _findings(candidate, as_received, audited):
             if spec_stays and not compiled.rule.beyond_spec:
                 continue
-            old = _known_findings(candidate, compiled, stored) if findings and stored is not None else ()
-            yield _report(compiled, tuple(finding for finding in findings if _is_new(finding, old)))
+            own = findings
+            if findings and stored is not None:
+                old = _known_findings(candidate, compiled, stored)
+                own = tuple(_brought(findings, as_received, old, stored))
+            yield _report(compiled, own)
 
 
 def _findings(
@@ -303,9 +307,26 @@ def _known_findings(candidate: Candidate, compiled: CompiledRule, stored: View) 
     return next((findings for rule, findings in _findings(candidate, stored, stored) if rule is compiled), ())
 
 
-def _is_new(finding: Finding, old: tuple[Finding, ...]) -> bool:
-    """Whether the update brought it; what nobody can judge is not cleared by having been so before."""
-    return finding not in old or (finding.result is Result.ERROR and not finding.path)
+def _brought(
+    findings: Sequence[Finding], now: View, old: Sequence[Finding], stored: View
+) -> Iterator[Finding]:
+    """What an update brings; what nobody can judge is not cleared by having been so before."""
+    known: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in old:
+        known.setdefault(_place(finding, stored), []).append(replace(finding, path=()))
+    for finding in findings:
+        was_so = replace(finding, path=()) in known.get(_place(finding, now), ())
+        if not was_so or (finding.result is Result.ERROR and not finding.path):
+            yield finding
+
+
+def _place(finding: Finding, view: View) -> tuple[str, ...]:
+    """A place that stays the same when its lists are in another order: an item without a name is known by all of itself."""
+    thing, path = view.subject.object, finding.path
+    return tuple(
+        json.dumps(value_at(thing, path[: depth + 1]), sort_keys=True) if isinstance(name, int) else name
+        for depth, name in enumerate(identify(thing, path))
+    )
 
 
 def _report(compiled: CompiledRule, findings: tuple[Finding, ...], most: Action = Action.DENY) -> Report:
