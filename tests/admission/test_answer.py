@@ -1,14 +1,26 @@
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
 
 from tests.admission.wire import UID, call, check_answer, response_of, review_of
-from tests.engine.gates import Json, container, finds, gate, load, pod, policy, request, training_pod
+from tests.engine.gates import (
+    Json,
+    container,
+    finds,
+    gate,
+    load,
+    pod,
+    policy,
+    request,
+    training_pod,
+    with_rule,
+)
 from webhook.admission import Endpoint, ReviewRecord, build_response
 from webhook.engine import mutate
 from webhook.policy import PolicySet
-from webhook.rules.base import Finding, Mode, Result, error, fail, skip
+from webhook.rules.base import Finding, Mode, Result, Subject, ValidatingRule, error, fail, skip
 
 CAP = {"limitAcceleratorCount": {"perContainer": {"max": 0}}}
 RDMA = {"requestRDMA": {"resourceNames": ["rdma/ib"], "env": {"TOKEN": "s3cret"}}}
@@ -177,6 +189,44 @@ def test_each_validating_endpoint_answers_for_its_policies(endpoint: Endpoint, r
     assert [cause["reason"] for cause in response["status"]["details"]["causes"]] == rules
 
 
+def deployment(gpus: int) -> Json:
+    return {"metadata": {"name": "d"}, "spec": {"template": {"spec": {"containers": [container(gpus=gpus)]}}}}
+
+
+@pytest.mark.parametrize(("endpoint", "rules"), OWN.values(), ids=OWN)
+def test_each_validating_endpoint_answers_for_its_policies_in_templates(
+    endpoint: Endpoint, rules: list[str]
+) -> None:
+    lost = {"setPriorityClass": {"class": "lost"}}
+    policies = load(policy("a", lost), policy("b", lost, failurePolicy="Fail"))
+    answer = call(review_of(deployment(1), kind="Deployment"), endpoint, policies)
+    assert [f"{name}/{rule}" for name, rule, *_ in answer.record.results] == rules
+
+
+class Breaks(ValidatingRule):
+    """Has a bug."""
+
+    def validate_subject(self, subject: Subject) -> Iterator[Finding]:
+        raise ZeroDivisionError
+
+
+def test_an_endpoint_asks_no_rule_that_it_does_not_answer_for() -> None:
+    policies = with_rule(load(policy("p", CAP)), Breaks.model_construct())
+    assert response_of(review_of(pod()), VALIDATE_FAIL, policies) == {"uid": UID, "allowed": True}
+    with pytest.raises(ZeroDivisionError):
+        call(review_of(pod()), VALIDATE_IGNORE, policies)
+
+
+@pytest.mark.parametrize(
+    ("settled", "allowed"), [({}, False), ({"settled": False}, True)], ids=["settled", "not yet"]
+)
+def test_what_a_later_webhook_undid_is_refused_once_the_policies_are_settled(
+    settled: Json, allowed: bool
+) -> None:
+    policies = load(policy("p", RDMA | {"verify": "fail"}))
+    assert response_of(review_of(training_pod()), VALIDATE, policies, **settled)["allowed"] is allowed
+
+
 def test_the_two_endpoints_together_find_what_the_one_finds() -> None:
     policies = load(
         policy("a", CAP),
@@ -200,6 +250,20 @@ def test_own_texts_are_shown_in_every_language() -> None:
     assert status["message"].splitlines()[-1] == "  太多。Ask"
     first = response_of(review_of(training_pod()), VALIDATE, policies, languages=("zh",))["status"]
     assert first["details"]["causes"][0]["message"] == "太多"
+
+
+def test_a_place_is_shown_up_to_256_characters() -> None:
+    policies = finds(fail("bad", ("spec", "x" * 251)), fail("bad", ("spec", "x" * 252)))
+    causes = response_of(review_of(pod()), VALIDATE, policies)["status"]["details"]["causes"]
+    assert [cause["field"] for cause in causes] == ["spec." + "x" * 251, "spec." + "x" * 250 + "…"]
+
+
+def test_an_audit_annotation_is_cut_where_four_bytes_a_character_would_fill_it() -> None:
+    labels = {f"label-{number:03}": "value" for number in range(200)}
+    policies = load(policy("p", {"setFields": {"labels": labels}}))
+    mutations = response_of(review_of(pod()), MUTATE, policies)["auditAnnotations"]["mutations"]
+    assert mutations.startswith('p/r0 metadata.labels["label-000"], p/r0 ')
+    assert (len(mutations), mutations[-1]) == (2048, "…")
 
 
 def test_values_of_the_environment_are_in_no_text() -> None:
@@ -255,6 +319,11 @@ def test_the_record() -> None:
         policies=policies.hash,
         warnings=0,
     )
+
+
+def test_the_record_counts_the_warnings_that_are_sent() -> None:
+    policies = load(policy("p", says("bad", "mend it"), says("worse", "mend it"), mode="warn"))
+    assert record_of(policies, VALIDATE, pod()).warnings == 2
 
 
 @pytest.mark.parametrize("endpoint", Endpoint)

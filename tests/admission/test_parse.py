@@ -97,7 +97,7 @@ def test_what_is_no_json(body: bytes, character: int) -> None:
     """What is wrong is said in the words of the library; where, by us."""
     with pytest.raises(
         BadReviewError,
-        match=rf"the body is no JSON: [a-zA-Z:8, -]+: line 1 column [0-9]+ \(char {character}\)$",
+        match=rf"^the body is no JSON: [a-zA-Z:8, -]+: line 1 column [0-9]+ \(char {character}\)$",
     ):
         parse_review(body)
 
@@ -122,6 +122,7 @@ NO_REVIEW: dict[str, tuple[Any, str]] = {
     "true": (True, "the body: expected an object, found a boolean"),
     "an empty map": ({}, VERSION + "None None"),
     "v1beta1": (put("apiVersion", "admission.k8s.io/v1beta1"), VERSION + "admission.k8s.io/v1beta1 AdmissionReview"),
+    "a version that is long": (put("apiVersion", "v" * 41), VERSION + "v" * 39 + "… AdmissionReview"),
     "a pod": ({"apiVersion": "v1", "kind": "Pod"}, VERSION + "v1 Pod"),
     "a kind that clears the terminal": (put("kind", "\x1b[2J"), VERSION + "admission.k8s.io/v1 \\u001b[2J"),
     "a kind of another type": (put("kind", {"a": ["b"] * 100}), VERSION + f"admission.k8s.io/v1 {str({'a': ['b'] * 9})[:39]}…"),
@@ -159,6 +160,7 @@ PLACES: list[tuple[str, Any, str]] = [
     ("request.subResource", {}, f"{A_TEXT}, found an object"),
     ("request.operation", None, NOT_EMPTY),
     ("request.operation", "create\n", f"{OPERATIONS}, found create\\u000a"),
+    ("request.operation", "c" * 41, f"{OPERATIONS}, found {'c' * 39}…"),
     ("request.namespace", {"a": 1}, f"{A_TEXT}, found an object"),
     ("request.name", False, f"{A_TEXT}, found a boolean"),
     ("request.userInfo", "ann", f"{AN_OBJECT}, found a string"),

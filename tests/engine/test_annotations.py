@@ -103,6 +103,7 @@ def test_what_a_client_wrote_under_our_names_is_removed(thing: Any, names: tuple
     outcome = mutate(GATE, request(forged))
     assert annotations(outcome.object) == {"podgate.dev/skip": "x: y", "own": "z"}
     assert outcome.decision_id not in ("aaaaaaaa", "")
+    assert {change.rule for change in outcome.changes} <= {"class/r0", "fabric/r0"}
     again = mutate(GATE, request(outcome.object))  # type: ignore[arg-type]
     assert again.patch == []
 
@@ -193,6 +194,12 @@ def test_the_record_is_bounded_in_bytes_and_says_what_it_leaves_out() -> None:
     *kept, last = orjson.loads(text)
     assert last == {"leftOut": 600 * 3 + 2 - len(kept)}
     assert kept[0]["path"] == "spec.priorityClassName"
+
+
+def test_a_record_that_fills_its_room_is_read_and_leaves_room_for_nothing_else() -> None:
+    full = orjson.dumps(["x" * (MOST_BYTES - len('[""]'))]).decode()
+    outcome = mutate(GATE, request(training_pod(annotations={CHANGES: full})))
+    assert annotations(outcome.object)[CHANGES] == f'[{{"leftOut":{1 + 5}}}]'
 
 
 def test_the_record_stays_bounded_over_passes() -> None:

@@ -47,6 +47,7 @@ def test_every_cell_is_there() -> None:
 
 RESULTS: dict[str, tuple[str, Result]] = {
     "nothing": ("", Result.PASS),
+    "a pass": ("pass", Result.PASS),
     "skip": ("skip", Result.SKIP),
     "error before skip": ("skip error", Result.ERROR),
     "fail before error": ("error fail skip", Result.FAIL),

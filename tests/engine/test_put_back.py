@@ -58,6 +58,24 @@ def test_what_was_dropped_comes_back() -> None:
     ]
 
 
+def test_what_comes_back_is_a_change_of_the_rule_that_appended_it() -> None:
+    rules = gate(load(policy("p", {"setNodeAffinity": {"tolerations": [OURS]}})))
+    old = pod(container(gpus=1), tolerations=[OURS])
+    outcome = mutate(rules, request(pod(container(gpus=1)), "UPDATE", old_object=old))
+    assert [(change.rule, change.field, change.after) for change in outcome.changes] == [
+        ("p/r0", f'spec.tolerations["{GPU}"]', OURS)
+    ]
+
+
+def test_a_requirement_comes_back_however_its_keys_are_ordered() -> None:
+    old = stored(training_pod())
+    turned = dict(reversed(EXPRESSION.items()))
+    assert list(turned) != list(EXPRESSION)
+    old["spec"]["affinity"] = affinity([turned])
+    (operation,) = update(applied_again(old, affinity=None), old)
+    assert operation == {"op": "add", "path": "/spec/affinity", "value": affinity([EXPRESSION])}
+
+
 def test_a_toleration_comes_back_beside_the_client_s_own() -> None:
     old = stored(training_pod(tolerations=[OWN]))
     assert update(applied_again(old, tolerations=[OWN]), old) == [

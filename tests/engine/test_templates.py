@@ -61,8 +61,15 @@ def test_the_author_of_a_template_is_told(spec: Json, lines: list[str]) -> None:
     assert finding.path == ("spec", "template", "spec", "containers", 0, "resources", "limits", GPU)
 
 
+def labelled(thing: Json) -> Json:
+    """The job with another label on its template."""
+    thing["spec"]["template"]["metadata"]["labels"] = TRAINING | {"team": "b"}
+    return thing
+
+
 UPDATES: dict[str, tuple[Json, Json, bool]] = {
     "nothing changed": (job(), job(), False),
+    "a label of the template": (job(), labelled(job()), True),
     "something beside the template": (job(), job() | {"metadata": {"labels": {"a": "b"}}}, False),
     "another field of the template": (job(), job(activeDeadlineSeconds=5), True),
     "raised": (job(2), job(), True),
@@ -130,3 +137,38 @@ def test_expressions_see_how_many_such_pods_there_will_be() -> None:
     assert validate(rules, asked(job())).allowed
     assert said(validate(rules, asked(wide)).reports) == ["p/r0 fail deny: too many"]
     assert validate(rules, request(training_pod())).allowed
+
+
+@pytest.mark.parametrize(("operation", "old"), [("CREATE", None), ("UPDATE", job(2))], ids=["new", "changed"])
+def test_expressions_see_the_pod_that_will_be_made(operation: str, old: Json | None) -> None:
+    made = "object.apiVersion == 'v1' && object.kind == 'Pod' && object.metadata.namespace == 'training'"
+    rule = {"expression": {"validations": [{"expression": f"!({made})", "message": "as it will be"}]}}
+    outcome = validate(gate(load(policy("p", rule))), asked(job(), operation, old))
+    assert said(outcome.reports) == ["p/r0 fail deny: as it will be"]
+
+
+def test_a_pod_that_will_be_made_has_no_stored_object() -> None:
+    rule = {"expression": {"validations": [{"expression": "oldObject.kind == 'Job'"}]}}
+    outcome = validate(gate(load(policy("p", rule))), asked(job(), "UPDATE", job(2)))
+    (line,) = said(outcome.reports)
+    assert line.startswith("p/r0 error record: ")
+    assert line.endswith("the request has no oldObject")
+
+
+def stateful_set(*claims: Json) -> Json:
+    pod_spec = {"containers": [container()]}
+    spec = {"template": {"spec": pod_spec}, "volumeClaimTemplates": list(claims)}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": spec}
+
+
+def test_expressions_see_the_claim_that_will_be_made() -> None:
+    made = "object.apiVersion == 'v1' && object.kind == 'PersistentVolumeClaim'"
+    here = "object.metadata.namespace == 'training'"
+    match = {"matchConditions": [{"name": "made", "expression": f"{made} && {here}"}]}
+    rules = gate(load(policy("p", {"setStorageClass": {"default": "ceph-block"}}, match=match)))
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    fields: Json = {"kind": "StatefulSet", "group": "apps", "resource": "statefulsets"}
+    outcome = validate(rules, asked(stateful_set(claim), **fields))
+    assert [(change.field, change.after) for change in outcome.later] == [
+        ("spec.volumeClaimTemplates[0].spec.storageClassName", "ceph-block")
+    ]

@@ -98,7 +98,7 @@ def _digestible(thing: Any) -> bytes:
     try:
         return orjson.dumps(thing)
     except orjson.JSONEncodeError:
-        return repr(thing).encode("utf-8", "replace")
+        return repr(thing).encode()  # which writes out what UTF-8 cannot hold
 
 
 def _earlier(text: Any) -> list[bytes]:

@@ -40,4 +40,4 @@ def _shown(value: object) -> str:
 
 
 def _in(text: Mapping[str, str], language: str) -> str:
-    return text.get(language) or text.get("en") or next(iter(text.values()), "")
+    return text.get(language) or text.get("en") or next(iter(text.values()))
