@@ -1,7 +1,7 @@
 """The cases beside the shipped policies: reading them, and judging what came of one. See test_cases for the format."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class Case:
         request = request_for(thing, caller, shipped_templates())
         old = request_for(self.old, caller, shipped_templates()) if self.old else None
         assert request is not None, f"{self.name}: {self.input.get('kind')} is not reviewed"
-        return replace(request, old_object=old.object) if old else request
+        return request._replace(old_object=old.object) if old else request
 
 
 def policy_files(*folders: Path) -> list[tuple[str, bytes]]:

@@ -1,10 +1,9 @@
 """One call of the webhook, bytes in and bytes out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import orjson
 
@@ -31,8 +30,7 @@ OWN_POLICIES: dict[Endpoint, Literal["Ignore", "Fail"]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewRecord:
+class ReviewRecord(NamedTuple):
     """What is logged and counted of a call: no value of the object but names.
 
     Attributes:
@@ -58,8 +56,7 @@ class ReviewRecord:
     warnings: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What to send, and what to record of it."""
 
     body: bytes
@@ -108,7 +105,7 @@ def _own(outcome: Outcome, endpoint: Endpoint) -> Outcome:
     if failure_policy is None:
         return outcome
     reports = tuple([each for each in outcome.reports if each.rule.failure_policy == failure_policy])
-    return outcome if len(reports) == len(outcome.reports) else replace(outcome, reports=reports)
+    return outcome if len(reports) == len(outcome.reports) else outcome._replace(reports=reports)
 
 
 def _record(outcome: Outcome, endpoint: Endpoint, warnings: int) -> ReviewRecord:

@@ -1,9 +1,8 @@
 """What came of a review."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Change
@@ -20,8 +19,7 @@ class Action(StrEnum):
     DENY = "deny"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What one rule found, and what is done about it.
 
     Attributes:
@@ -34,8 +32,7 @@ class Report:
     findings: tuple[Finding, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The engine's whole answer to one request.
 
     Attributes:
@@ -56,7 +53,7 @@ class Outcome:
     changes: tuple[Change, ...] = ()
     would_change: tuple[tuple[Mode, Change], ...] = ()
     later: tuple[Change, ...] = ()
-    patch: list[dict[str, Any]] = field(default_factory=list)
+    patch: list[dict[str, Any]] = []
     exempt: str = ""
     decision_id: str = ""
 

@@ -158,13 +158,12 @@ def review(gate: Gate, request: AdmissionRequest) -> Outcome:
     first = mutate(gate, request)
     if first.exempt:
         return first
-    second = validate(gate, replace(request, object=first.object))
+    second = validate(gate, request._replace(object=first.object))
     mutating = {report.rule.key: report for report in first.reports}
     for report in second.reports:
         if report.result is not Result.PASS or report.rule.key not in mutating:
             mutating[report.rule.key] = report
-    return replace(
-        first,
+    return first._replace(
         reports=tuple(mutating.values()),
         later=second.later,
         audited=second.audited if first.audited is first.object else first.audited,
@@ -294,7 +293,7 @@ def _findings(
 
 def _stored(gate: Gate, request: AdmissionRequest) -> View:
     """The object as it is before an update: what is wrong with it already is not the update's fault."""
-    received = gate.receive(replace(request, object=request.old_object or {}))
+    received = gate.receive(request._replace(object=request.old_object or {}))
     return View(Subject(received, Draft(received.object)))
 
 

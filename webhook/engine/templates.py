@@ -107,8 +107,7 @@ def _wanted(
 
 def _pod_request(kind: TemplateKind, request: AdmissionRequest, template: Template) -> AdmissionRequest:
     pod = with_defaults(virtual_pod(kind, request.object or {}, template), request.namespace)
-    return replace(
-        request,
+    return request._replace(
         group="",
         version="v1",
         kind="Pod",
@@ -125,8 +124,7 @@ def _pod_request(kind: TemplateKind, request: AdmissionRequest, template: Templa
 
 def _claim_request(request: AdmissionRequest, path: Path) -> AdmissionRequest:
     claim = {**mapping_at(request.object, path), "apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-    return replace(
-        request,
+    return request._replace(
         group="",
         version="v1",
         kind="PersistentVolumeClaim",
@@ -153,7 +151,7 @@ def _of_template(policy_set: PolicySet, report: Report, template: Template) -> R
     checks = {policy.name: policy.check_templates for policy in policy_set.policies}
     most = MOST[checks[report.rule.policy]]
     findings = tuple(replace(finding, path=_place(finding, template)) for finding in report.findings)
-    return replace(report, findings=findings, action=weakest_action(report.action, most))
+    return report._replace(findings=findings, action=weakest_action(report.action, most))
 
 
 def _place(finding: Finding, template: Template) -> Path:

@@ -1,12 +1,10 @@
 """An admission request: what the API server asks about, free of the wire's details."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionRequest:
+class AdmissionRequest(NamedTuple):
     """One request, in the words of kubernetes/api:admission/v1/types.go.
 
     Attributes:
@@ -17,23 +15,23 @@ class AdmissionRequest:
         from_api_server: whether the object went through an API server's defaulting; False for files.
     """
 
+    kind: str
+    resource: str
+    object: Mapping[str, Any] | None
     uid: str = ""
     group: str = ""
     version: str = "v1"
-    kind: str
-    resource: str
     subresource: str = ""
     operation: str = "CREATE"
     namespace: str = ""
     name: str = ""
     username: str = ""
     groups: tuple[str, ...] = ()
-    object: Mapping[str, Any] | None
     old_object: Mapping[str, Any] | None = None
     dry_run: bool = False
     from_api_server: bool = True
     replicas: int = 1
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    raw: Mapping[str, Any] = {}
 
     @property
     def resource_name(self) -> str:

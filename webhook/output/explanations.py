@@ -174,7 +174,7 @@ class Explainer:
     def _explain(self, thing: _Thing, whole: AdmissionRequest, placed: Placed) -> Explanation:
         outcome = review(self._gate, thing.request)
         group = f"{whole.group}/{whole.version}" if whole.group else whole.version
-        final = self._view(replace(thing.request, object=outcome.object))
+        final = self._view(thing.request._replace(object=outcome.object))
         return Explanation(
             place_of(placed.document, (*placed.base, *thing.path)),
             identity_of((group, whole.kind, whole.namespace, whole.shown_name)),

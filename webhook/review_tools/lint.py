@@ -1,7 +1,6 @@
 """All warnings about a policy set: what can be told from its files, and what a review in thought shows."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -96,7 +95,7 @@ def _second_writes(
 ) -> Iterator[tuple[str, str]]:
     """The rules that write in a second pass, each with a field; audited ones included."""
     first = _pass(policy_set, request, facts)
-    again = _pass(policy_set, replace(request, object=first.audited.subject.object), facts)
+    again = _pass(policy_set, request._replace(object=first.audited.subject.object), facts)
     for change in again.audited.subject.draft.changes():
         yield change.rule, change.field
 
