@@ -168,13 +168,37 @@ def test_usage(run: Callable[..., Result], words: list[str], expected: str) -> N
     assert f"Error: {expected}\n" in result.stderr
 
 
-def test_without_one_good_policy_nothing_is_touched(
-    fake: FakeCluster, run: Callable[..., Result], tmp_path: Path
+@pytest.mark.parametrize("broken", ["policy", "kind", "none"])
+def test_without_good_policies_certificates_are_made_and_what_is_registered_stays(
+    fake: FakeCluster, run: Callable[..., Result], tmp_path: Path, broken: str
 ) -> None:
-    (tmp_path / "p.yaml").write_text(POLICY.format(name="p", max="many"))
-    result = run("controller", "--policies", str(tmp_path / "p.yaml"), "--once")
+    good, bad, empty = tmp_path / "good", tmp_path / "bad", tmp_path / "empty"
+    for folder in (good, bad, empty):
+        folder.mkdir()
+    for name in ("a", "b"):
+        (good / f"{name}.yaml").write_text(POLICY.format(name=name, max=8))
+    run("controller", "--policies", str(good), "--once")
+    (good / "a.yaml").rename(bad / "a.yaml")
+    (bad / "b.yaml").write_text(POLICY.format(name="b", max="many"))
+    (tmp_path / "kinds.yaml").write_text("kind: 7\n")
+    words, expected = {
+        "policy": (["--policies", str(bad)], "b.yaml:12:14"),
+        "kind": (["--policies", str(bad), "--kinds", str(tmp_path / "kinds.yaml")], "kinds.yaml"),
+        "none": (["--policies", str(empty)], "there is no policy in the folders"),
+    }[broken]
+    before = fake.objects[VALIDATING]["webhooks"]
+    del fake.objects[TLS]
+    result = run("controller", *words, "--once", "--api-server-lag", "0")
     assert result.exit_code == 2
-    assert "not one policy is good" in result.stderr
+    assert result.stderr.startswith("Error: the webhook configurations stay as they are: ")
+    assert expected in result.stderr
+    assert TLS in fake.objects
+    assert fake.objects[VALIDATING]["webhooks"] == before
+
+
+def test_a_folder_that_is_not_there_is_wrong_usage(fake: FakeCluster, run: Callable[..., Result]) -> None:
+    result = run("controller", "--policies", "nowhere", "--once")
+    assert (result.exit_code, result.stderr) == (2, "Error: nowhere: No such file or directory\n")
     assert fake.objects == {}
 
 
@@ -217,6 +241,14 @@ def test_a_change_with_an_error_keeps_the_old_set(broken: dict[str, Any]) -> Non
     assert [names(followed), names(followed)] == [["a"], ["c"]]
 
 
-def test_at_the_start_the_good_ones_are_taken() -> None:
-    followed = Files(a=8, b="many").follow()
-    assert (names(followed), followed.is_usable) == (["a"], True)
+def test_at_the_start_the_good_ones_are_taken_until_all_are_good() -> None:
+    files = Files(a=8, b="many")
+    followed = files.follow()
+    assert names(followed) == ["a"]
+    assert followed.fault.startswith("b.yaml:")
+    files.change(a=8, b=4)
+    assert [names(followed), names(followed)] == [["a"], ["a", "b"]]
+    assert followed.fault == ""
+    files.change(a="many")
+    assert [names(followed), names(followed)] == [["a", "b"], ["a", "b"]]
+    assert followed.fault == "", "the old set is all that was meant"

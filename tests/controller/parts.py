@@ -72,9 +72,18 @@ def configurations(
     check: Callable[[], None] = lambda: None,
     *,
     may_block: bool = False,
+    is_known: bool = True,
 ) -> Configurations:
     writer = Writer(cast("Api", api), check, lambda _kind: None)
-    return Configurations(cast("Api", api), writer, wanted, probe, may_block=may_block, monotonic=monotonic)
+    return Configurations(
+        cast("Api", api),
+        writer,
+        wanted,
+        probe,
+        may_block=may_block,
+        is_known=lambda: is_known,
+        monotonic=monotonic,
+    )
 
 
 def reconciler(

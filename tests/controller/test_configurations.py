@@ -22,7 +22,7 @@ def cluster() -> Cluster:
 
 
 def policies(cluster: Cluster) -> list[str]:
-    return [entry["failurePolicy"] for entry in cluster[VALIDATING]["webhooks"]]
+    return [entry.get("failurePolicy", "") for entry in cluster[VALIDATING]["webhooks"]]
 
 
 def test_both_are_made_and_then_left_alone(cluster: Cluster) -> None:
@@ -113,6 +113,31 @@ def test_a_new_entry_does_not_block_before_it_has_a_bundle_of_its_own(cluster: C
     assert ours.write(ours.read(), b"", {})
     assert [entry["failurePolicy"] for entry in cluster[VALIDATING]["webhooks"]] == ["Ignore", "Ignore"]
     assert asked == [b""]
+
+
+def test_where_the_policies_are_not_known_what_is_stored_stays_and_trusts_the_new_ca(
+    cluster: Cluster,
+) -> None:
+    ours = configurations(FakeApi(cluster), may_block=True)
+    ours.write(ours.read(), CA, {})
+    before = cluster[VALIDATING]
+    before["webhooks"][0]["rules"] = [{"resources": ["what a policy with an error needs"]}]
+    before["webhooks"].append({"name": "theirs.example.org", "clientConfig": {"caBundle": "dGhlaXJz"}})
+    cluster.put(VALIDATING, before)
+    lost = configurations(FakeApi(cluster), is_known=False)
+    assert not lost.write(lost.read(), CA, {})
+    assert lost.write(lost.read(), OTHER, {})
+    assert lost.read().bundles == ((OTHER,), (OTHER,), (OTHER,))
+    assert policies(cluster)[:2] == ["Fail", "Ignore"]
+    stored = cluster[VALIDATING]["webhooks"]
+    assert stored[0]["rules"] == before["webhooks"][0]["rules"]
+    assert stored[2] == before["webhooks"][2]
+
+
+def test_where_the_policies_are_not_known_what_is_missing_is_made(cluster: Cluster) -> None:
+    ours = configurations(FakeApi(cluster), is_known=False)
+    assert ours.write(ours.read(), CA, {})
+    assert cluster.writes == [MUTATING, VALIDATING]
 
 
 def test_unless_it_is_asked_for_nothing_may_block(cluster: Cluster) -> None:

@@ -22,12 +22,10 @@ from webhook.cli.inputs import SUFFIXES
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from webhook.cluster import Api
     from webhook.controller.certificates import Certificates
-    from webhook.controller.configurations import Wanted
     from webhook.controller.health import HealthServer
     from webhook.controller.leadership import Leadership
     from webhook.controller.loop import Loop
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     from webhook.controller.writing import Writer
     from webhook.policy import Loaded
 
-    Generate = Callable[[bytes], Wanted]
-
 SERVICE = "podgate"
 #: The Certificate of deploy/kustomize/overlays/cert-manager.
 CERTIFICATE = "podgate"
@@ -46,7 +42,7 @@ CERTIFICATE = "podgate"
 EPILOG = """\b
 Exit codes:
   0  told to stop; with --once or --rotate, done
-  2  wrong usage, or not one good policy: nothing was written
+  2  wrong usage; with --once, also policies with errors: certificates were renewed, and what is registered stays
   3  with --once or --rotate: the cluster did not answer or refused, or another controller leads"""
 
 _FILE = click.Path(path_type=Path)
@@ -196,10 +192,14 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
         certificate or f"{namespace}/{CERTIFICATE}",
         waits,
     )
-    generate = partial(_wanted, _follow(policies, kinds, accelerators), place, excluded)
-    parts = _assemble(api, place, source, generate, may_block=enforce)
+    followed = _follow(policies, kinds, accelerators)
+    parts = _assemble(api, place, source, followed, excluded, may_block=enforce)
     if once:
         _look_once(parts)
+        if followed.fault:
+            raise ControllerError(
+                f"the webhook configurations stay as they are: {followed.fault}; see `podgate lint`"
+            )
     else:
         _run(parts, address)
 
@@ -212,7 +212,15 @@ class _Parts(NamedTuple):
     reconciler: Reconciler
 
 
-def _assemble(api: Api, place: _Place, source: _Source, generate: Generate, *, may_block: bool) -> _Parts:
+def _assemble(
+    api: Api,
+    place: _Place,
+    source: _Source,
+    policies: FollowedPolicies,
+    excluded: tuple[str, ...],
+    *,
+    may_block: bool,
+) -> _Parts:
     from webhook.controller.configurations import Configurations  # noqa: PLC0415
     from webhook.controller.leadership import Leadership  # noqa: PLC0415
     from webhook.controller.metrics import Metrics  # noqa: PLC0415
@@ -222,7 +230,14 @@ def _assemble(api: Api, place: _Place, source: _Source, generate: Generate, *, m
     leadership = Leadership(api, place.namespace, _identity())
     metrics = Metrics()
     writer = Writer(api, leadership.check, metrics.count_write)
-    configurations = Configurations(api, writer, generate, partial(_faults, api, place), may_block=may_block)
+    configurations = Configurations(
+        api,
+        writer,
+        partial(_wanted, policies, place, excluded),
+        partial(_faults, api, place),
+        may_block=may_block,
+        is_known=lambda: not policies.fault,
+    )
     certificates = _certificates(api, writer, place, source)
     return _Parts(
         leadership, metrics, Reconciler(api, place.namespace, certificates, configurations, metrics)
@@ -331,29 +346,22 @@ def _follow(
     from webhook.controller.policies import FollowedPolicies  # noqa: PLC0415
 
     paths = (*policies, *kinds, *accelerators)
-    followed = FollowedPolicies(
+    return FollowedPolicies(
         partial(_read, policies, kinds, accelerators), partial(fingerprint, paths, SUFFIXES)
     )
-    if not followed.is_usable:
-        raise ControllerError(
-            "not one policy is good: the webhook configurations stay as they are; see `podgate lint`"
-        )
-    return followed
 
 
 def _read(policies: tuple[Path, ...], kinds: tuple[Path, ...], accelerators: tuple[Path, ...]) -> Loaded:
-    """Read all as the webhook does.
+    """Read all as the webhook does; of policies that would mean something else, for the site's own data has faults, none.
 
     Raises:
-        ControllerError: The site's own data has faults: policies would mean something else.
         FolderError: A file cannot be read.
     """
-    from webhook.policy import load_policy_set  # noqa: PLC0415
+    from webhook.policy import Loaded, load_policy_set  # noqa: PLC0415
 
     site = read_site(kinds, accelerators)
-    errors = [str(problem) for problem in site.problems if not problem.is_warning]
-    if errors:
-        raise ControllerError("\n".join(errors))
+    if any(not problem.is_warning for problem in site.problems):
+        return Loaded(load_policy_set([]).policy_set, tuple(site.problems))
     return load_policy_set(read_folders(policies), catalogue=site.catalogue, templates=site.templates)
 
 

@@ -11,7 +11,7 @@ import structlog
 
 from certs.rotate import split_bundle
 from webhook.controller.contest import Contest
-from webhook.controller.objects import decoded, items, mapping
+from webhook.controller.objects import decoded, encoded, items, mapping
 from webhook.controller.writing import read
 from webhook.registration import ENTRY_NAMES, NAME, merged
 
@@ -57,6 +57,7 @@ class Configurations:
         generate: What the policies need, given the caBundle, with ``failurePolicy: Fail`` where they say so.
         may_block: Whether ``Fail`` is to be set, and stays where it is set already; else nothing may block.
         probe: What an API server would meet, given a route and a caBundle; nothing where all is well.
+        is_known: Whether the policies are known, all of them; else what is stored stays, but for its caBundles.
         monotonic: A clock, for disputes.
     """
 
@@ -68,6 +69,7 @@ class Configurations:
         probe: Callable[[str, bytes], tuple[str, ...]],
         *,
         may_block: bool,
+        is_known: Callable[[], bool],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
@@ -75,6 +77,7 @@ class Configurations:
         self._generate = generate
         self._probe = probe
         self._may_block = may_block
+        self._is_known = is_known
         self._monotonic = monotonic
         self._written: dict[str, dict[str, Any]] = {}
         self._contests: dict[str, Contest] = {}
@@ -116,6 +119,15 @@ class Configurations:
         return changed
 
     def _wanted(self, stored: Stored, bundle: bytes) -> Wanted:
+        wanted = self._needed(stored, bundle)
+        if self._is_known():
+            return wanted
+        first, second = (
+            _kept(each, bundle) if each else new for each, new in zip(stored.objects, wanted, strict=True)
+        )
+        return first, second
+
+    def _needed(self, stored: Stored, bundle: bytes) -> Wanted:
         """With ``Fail`` where that is asked for, and is in force already or a call would succeed."""
         wanted = self._generate(bundle)
         entry = next(filter(_blocks, _entries(wanted[1])), None)
@@ -172,6 +184,18 @@ def _annotated(wanted: dict[str, Any], annotations: Mapping[str, str]) -> dict[s
     return {
         **wanted,
         "metadata": {**metadata, "annotations": {**mapping(metadata.get("annotations")), **annotations}},
+    }
+
+
+def _kept(configuration: dict[str, Any], bundle: bytes) -> dict[str, Any]:
+    """The configuration as it is stored, with our entries trusting the bundle."""
+    client = {"caBundle": encoded(bundle)} if bundle else {}
+    ours = [entry for entry in _entries(configuration) if entry.get("name") in ENTRY_NAMES]
+    return {
+        **configuration,
+        "webhooks": [
+            {**entry, "clientConfig": {**mapping(entry.get("clientConfig")), **client}} for entry in ours
+        ],
     }
 
 

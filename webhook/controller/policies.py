@@ -18,12 +18,14 @@ log = structlog.get_logger()
 class FollowedPolicies:
     """A policy set that is read again when its files changed; with any error the old one stays, as at the webhook.
 
+    At the start there is no old one: then it is all that is good.
+
     Args:
         read: Reads everything; its errors have texts that are fit for people.
         fingerprint: Equal as long as nothing changed.
 
     Attributes:
-        is_usable: False where there were files and not one policy was good.
+        fault: Why the set is not all that is meant, "" where it is: nothing may be concluded from what it lacks.
     """
 
     def __init__(self, read: Callable[[], Loaded], fingerprint: Callable[[], Hashable]) -> None:
@@ -33,9 +35,13 @@ class FollowedPolicies:
         self._tried = self._seen
         loaded = read()
         self._current = loaded.policy_set
-        self.is_usable = bool(len(loaded.policy_set)) or not loaded.has_errors
+        self.fault = _fault(loaded)
         for problem in loaded.problems:
             (log.warning if problem.is_warning else log.error)("problem in a file", problem=str(problem))
+        if self.fault:
+            log.error(
+                "the webhook configurations stay as they are until the policies are good", fault=self.fault
+            )
 
     def current(self) -> PolicySet:
         """The set in force."""
@@ -52,12 +58,19 @@ class FollowedPolicies:
         except Exception as error:  # noqa: BLE001  # whatever it is, the set in force must go on
             self._keep(str(error) or type(error).__name__)
             return
-        if loaded.has_errors or not len(loaded.policy_set):
-            errors = [str(problem) for problem in loaded.problems if not problem.is_warning]
-            self._keep(errors[0] if errors else "no policy is left in the folders")
+        if fault := _fault(loaded):
+            self._keep(fault)
             return
-        self._current = loaded.policy_set
+        self._current, self.fault = loaded.policy_set, ""
         log.info("policies loaded", policies=loaded.policy_set.hash, count=len(loaded.policy_set))
 
     def _keep(self, fault: str) -> None:
         log.error("policies not loaded, the old set stays", fault=fault, policies=self._current.hash)
+
+
+def _fault(loaded: Loaded) -> str:
+    """Why a set cannot be all that is meant: the first error, "" if there is none."""
+    errors = [str(problem) for problem in loaded.problems if not problem.is_warning]
+    if errors:
+        return errors[0]
+    return "" if len(loaded.policy_set) else "there is no policy in the folders"
