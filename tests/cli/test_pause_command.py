@@ -46,7 +46,7 @@ def test_all_policies(run: Run, fake: FakeCluster) -> None:
     assert (result.exit_code, result.output) == (
         0,
         f"""\
-Paused until {pause.until:%Y-%m-%dT%H:%M:%SZ}: all policies audit only, and the controller writes nothing.
+Paused until {pause.until:%Y-%m-%dT%H:%M:%SZ}: all policies audit only, and the webhook configurations stay as they are.
 It ends by itself; sooner with: podgate pause --end
 """,
     )

@@ -15,6 +15,7 @@ from tests.controller.cluster_in_memory import Cluster, FakeApi
 from tests.controller.parts import (
     CA_SECRET,
     MUTATING,
+    NAMES,
     NAMESPACE,
     PAUSE,
     START,
@@ -126,16 +127,59 @@ def test_a_first_start_that_fails_at_any_call_is_repeated(cluster: Cluster, call
     assert held == authority.signer.certificate
 
 
-def test_nothing_is_written_during_a_pause(cluster: Cluster, lines: list[Any]) -> None:
+def test_the_configurations_stay_as_they_are_during_a_pause(cluster: Cluster, lines: list[Any]) -> None:
     pause(cluster, datetime.now(UTC) + timedelta(hours=1), reason="an incident", by="ada")
     ours = reconciler(FakeApi(cluster))
     assert [ours.reconcile(), ours.reconcile()] == [Result.PAUSED, Result.PAUSED]
-    assert cluster.writes == [PAUSE]
+    assert {MUTATING, VALIDATING}.isdisjoint(cluster.writes)
     said = [(line["event"], line["reason"], line["by"]) for line in lines if "paused" in line["event"]]
-    assert said == [("paused: nothing is written", "an incident", "ada")], "once"
+    assert said == [("paused: the webhook configurations stay as they are", "an incident", "ada")], "once"
     cluster.remove(PAUSE)
     assert ours.reconcile() is Result.CHANGED
+    assert {MUTATING, VALIDATING} <= set(cluster.writes)
     assert "the pause is over" in [line["event"] for line in lines]
+
+
+def test_a_certificate_does_not_end_because_of_a_pause(cluster: Cluster) -> None:
+    now = START
+    ours = reconciler(FakeApi(cluster), clock=lambda: now)
+    while ours.reconcile() is Result.CHANGED:
+        pass
+    before = cluster[MUTATING], cluster[VALIDATING]
+    first, _ = read_serving(cluster[TLS_SECRET])
+    pause(cluster, datetime.now(UTC) + timedelta(hours=1))
+    now += timedelta(days=80)
+    for _ in range(2):
+        assert ours.reconcile() is Result.PAUSED
+        now += timedelta(minutes=10)
+    serving, _ = read_serving(cluster[TLS_SECRET])
+    assert serving not in (None, first)
+    assert (cluster[MUTATING], cluster[VALIDATING]) == before
+    held = base64.b64decode(before[1]["webhooks"][0]["clientConfig"]["caBundle"])
+    assert serving is not None
+    assert certs.problems_of(serving, at=now, names=NAMES[:1], ca=held) == ()
+
+
+def test_a_new_ca_waits_for_the_end_of_a_pause(cluster: Cluster) -> None:
+    """No API server trusts it before, so that no replica may serve what it signed."""
+    now = START
+    ours = reconciler(FakeApi(cluster), clock=lambda: now)
+    while ours.reconcile() is Result.CHANGED:
+        pass
+    first = cluster[TLS_SECRET]["data"]["tls.crt"]
+    pause(cluster, datetime.now(UTC) + timedelta(hours=1))
+    secret = cluster[CA_SECRET]
+    secret["metadata"].setdefault("annotations", {})["podgate.dev/rotate"] = "now"
+    cluster.put(CA_SECRET, secret)
+    for _ in range(20):
+        assert ours.reconcile() is Result.PAUSED
+        now += timedelta(minutes=10)
+    assert cluster[TLS_SECRET]["data"]["tls.crt"] == first
+    cluster.remove(PAUSE)
+    for _ in range(20):
+        ours.reconcile()
+        now += timedelta(minutes=10)
+    assert cluster[TLS_SECRET]["data"]["tls.crt"] != first
 
 
 def test_a_pause_that_is_over_is_none(cluster: Cluster) -> None:

@@ -172,7 +172,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     """Renew the certificates and keep the webhook configurations as the policies need them.
 
     Run two: one leads, by a Lease, and the other takes over. Everything it knows is in the cluster, so it may be killed
-    at any moment. While a pause is in force it writes nothing.
+    at any moment. While a pause is in force it leaves the webhook configurations alone.
     """
     from webhook.server.logs import configure_logs  # noqa: PLC0415
 

@@ -56,8 +56,8 @@ def command(  # noqa: PLR0913 - one argument for each option
 ) -> None:
     """Let policies audit only, all of them or those named, until a moment that is at most 7 days ahead.
 
-    It ends by itself. Meanwhile the controller writes nothing. It takes effect within seconds, where podgate runs
-    with --live. A second pause replaces the first.
+    It ends by itself. Meanwhile the controller leaves the webhook configurations alone. It takes effect within seconds,
+    where podgate runs with --live. A second pause replaces the first.
     """
     _check_usage(policies, duration, until, reason, end=end)
     moment = None if end else _end(duration, until, datetime.now(UTC))
@@ -145,7 +145,7 @@ def _begin(api: Api, namespace: str, policies: tuple[str, ...], until: datetime,
         api.update(path, {**stored, "data": data})
     whom = f"policies {data['policies']}" if policies else "all policies"
     return (
-        f"Paused until {data['until']}: {whom} audit only, and the controller writes nothing.\n"
+        f"Paused until {data['until']}: {whom} audit only, and the webhook configurations stay as they are.\n"
         "It ends by itself; sooner with: podgate pause --end\n"
     )
 

@@ -1,4 +1,4 @@
-"""One look at the cluster: do what is due, unless there is a pause."""
+"""One look at the cluster: do what is due; in a pause only what the webhook configurations have no part in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import structlog
 
 from webhook.controller.certificates import CertificatesError, OwnCertificates
 from webhook.controller.writing import read
-from webhook.policy.pause import PauseError, parse_pause
+from webhook.policy.pause import CONFIG_MAP, PauseError, parse_pause
 
 if TYPE_CHECKING:
     from webhook.cluster import Api
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from webhook.policy.pause import Pause
 
 log = structlog.get_logger()
-
-PAUSE = "podgate-pause"
 
 #: Steps of the certificates in one look: the longest way, from nothing, has four; the rest are conflicts.
 MAX_STEPS = 10
@@ -55,7 +53,7 @@ class Reconciler:
         metrics: Metrics,
     ) -> None:
         self._api = api
-        self._pause_path = f"/api/v1/namespaces/{namespace}/configmaps/{PAUSE}"
+        self._pause_path = f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}"
         self._certificates = certificates
         self._configurations = configurations
         self._metrics = metrics
@@ -72,28 +70,33 @@ class Reconciler:
         """
         pause = self._pause()
         self._say_pause(pause)
-        if pause is not None:
-            return Result.PAUSED
         try:
-            changed = self._bring_about()
+            changed = self._bring_about(is_paused=pause is not None)
         finally:
             self._metrics.show_certificates(self._certificates.expiries, self._certificates.phase)
             self._metrics.contested.set(self._configurations.contested)
+        if pause is not None:
+            return Result.PAUSED
         return Result.CHANGED if changed else Result.UNCHANGED
 
-    def _bring_about(self) -> bool:
-        """Certificates first: a caBundle must be no older than what is served, see `certs.rotate`."""
-        changed = False
+    def _bring_about(self, *, is_paused: bool) -> bool:
+        """Certificates first: a caBundle must be no older than what is served, see `certs.rotate`.
+
+        They are renewed in a pause, too, lest a pause for an emergency end in another: a step of `certs.rotate` that needs a
+        caBundle waits for it.
+        """
+        certificates, changed = self._certificates, False
         for _ in range(MAX_STEPS):
             stored = self._configurations.read()
-            if not self._certificates.step(stored.bundles):
+            if not certificates.step(stored.bundles):
                 break
             changed = True
         else:
             return True  # somebody else writes all the time: look again soon
-        if isinstance(self._certificates, OwnCertificates) and not self._certificates.bundle:
+        if is_paused:
+            return changed
+        if isinstance(certificates, OwnCertificates) and not certificates.bundle:
             raise CertificatesError("there is no CA to put into the webhook configurations")
-        certificates = self._certificates
         return self._configurations.write(stored, certificates.bundle, certificates.annotations) or changed
 
     def _pause(self) -> Pause | None:
@@ -108,7 +111,7 @@ class Reconciler:
                 self._pause_fault = str(error)
                 log.warning("the pause is not heeded", fault=str(error))
             return None
-        return pause if datetime.now(UTC) < pause.until else None
+        return pause if pause.is_in_force(datetime.now(UTC)) else None
 
     def _say_pause(self, pause: Pause | None) -> None:
         until = pause.until if pause else None
@@ -119,5 +122,8 @@ class Reconciler:
             log.info("the pause is over")
         else:
             log.info(
-                "paused: nothing is written", until=pause.until.isoformat(), reason=pause.reason, by=pause.by
+                "paused: the webhook configurations stay as they are",
+                until=pause.until.isoformat(),
+                reason=pause.reason,
+                by=pause.by,
             )
