@@ -40,6 +40,7 @@ def _expression(text: str, message: str = "") -> str:
         pytest.param("namespaceSelector:\n  matchLabels:\n    a: b", TOLD, "", NAMESPACE, id="labels"),
         pytest.param("namespaceSelector: {}", TOLD, "", NAMESPACE, id="any labels"),
         pytest.param("all: true", TOLD, "exclude:\n  workspaces: [a]", NAMESPACE, id="an exclude"),
+        pytest.param("all: true", TOLD, "exclude:\n  namespaces: [a]", frozenset(), id="an exclude by name"),
         pytest.param(
             "matchConditions:\n- name: c\n  expression: has(namespaceObject.metadata)",
             TOLD,

@@ -22,11 +22,11 @@ def kinds_asked(policy_set: PolicySet) -> frozenset[str]:
 
 
 def _asks_of_namespaces(policy: CompiledPolicy) -> bool:
-    # An exclude is compiled and its clauses are gone; most are about namespaces.
-    return policy.excludes is not None or any(
+    return any(
         _is_of_namespaces(clause)
         for clauses in (
             [clause for clause, _ in policy.clauses],
+            policy.exclude_clauses,
             *(override.clauses for override in policy.overrides),
             *(exception.clauses for exception in policy.exceptions),
         )
