@@ -143,7 +143,8 @@ def command(
     from webhook.benchmark.saved import Figures, SavedError, compare, render, to_json  # noqa: PLC0415 - as in all commands
 
     before = _saved(compared) if compared else None
-    gate = _gate(policies or (_shipped(),), facts or (_shipped() / "prerequisites",))
+    policies, facts = policies or (_shipped(),), facts or (_shipped() / "prerequisites",)
+    gate = _gate(policies, facts)
     calls = _calls(manifests, gate)
     rows = _measured(calls, policies, facts, seconds, connections)
     now = Figures(_machine(), _hash_of(calls), gate.policy_set.hash, tuple(rows))
@@ -301,12 +302,11 @@ def _servers(policies: Sequence[Path], facts: Sequence[Path]) -> Iterator[dict[s
 
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)  # so that the servers are stopped, as on Ctrl-C
-    chosen, known = policies or (_shipped(),), facts or (_shipped() / "prerequisites",)
     with ExitStack() as stack:
         found = {}
         for name, program in ((FLOOR, FLOOR_PROGRAM), (OURS, PROGRAM)):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="podgate-bench-")))
-            gateway = stack.enter_context(running_gateway(folder, chosen, known, "en", program=program))
+            gateway = stack.enter_context(running_gateway(folder, policies, facts, "en", program=program))
             found[name] = Server(HOST, gateway.port, gateway.ca)
         yield found
 
