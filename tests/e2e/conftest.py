@@ -14,7 +14,7 @@ from tests.e2e.cluster import facts_of
 from tests.e2e.control_plane import CONTROLLERS, SCHEDULER, ControlPlane, running_control_plane
 from tests.e2e.controlplane.build import NotThereError, Programs, find
 from tests.e2e.kubelet import kubelets
-from tests.e2e.podgate import SHIPPED, SITE, Podgate
+from tests.e2e.podgate import PROGRAM, SETTLED, SHIPPED, SITE, Podgate
 from tests.e2e.registration import registered
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ def kubelet(cluster: Cluster, namespace: str) -> Iterator[None]:
 
 @pytest.fixture
 def start_podgate(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Callable[..., Podgate]]:
-    """Start replicas: `start_podgate(policies=(SHIPPED, SITE), options=(), facts=True, beside=cluster)`.
+    """Start replicas: `start_podgate(policies=(SHIPPED, SITE), options=(), facts=True, beside=cluster, settled=False)`.
 
-    With `facts` it is given those objects, or with True what the cluster (`beside`, for one of the test's own) has now.
+    With `settled` the two minutes in which `verify: fail` only warns are over. With `facts` it is given those objects, or with True what the cluster (`beside`, for one of the test's own) has now.
     """
     started: list[Podgate] = []
 
@@ -157,8 +157,10 @@ def start_podgate(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[
         *,
         facts: bool | Sequence[Json] = True,
         beside: Cluster = cluster,
+        settled: bool = False,
     ) -> Podgate:
         podgate = Podgate(tmp_path / f"podgate-{len(started)}", policies, options)
+        podgate.program = SETTLED if settled else PROGRAM
         started.append(podgate)
         if facts:
             podgate.write_facts(facts_of(beside) if facts is True else facts)

@@ -31,7 +31,10 @@ SITE = ROOT / "tests" / "e2e" / "site"
 START_SECONDS = 30
 STOP_SECONDS = 15
 CALL_SECONDS = 5
-PROGRAM = (sys.executable, "-P", "-c", "from webhook.cli.main import main; main()")
+MAIN = "from webhook.cli.main import main; main()"
+PROGRAM = (sys.executable, "-P", "-c", MAIN)
+SETTLED = (sys.executable, "-P", "-c", f"import webhook.server.state as state; state.SETTLE_SECONDS = 0; {MAIN}")
+"""One whose grace after a start or a change of policies, two minutes, is over at once."""
 
 
 class Podgate:
@@ -42,6 +45,7 @@ class Podgate:
         policies: folders or files; what changes in them is followed.
         facts: the folder of facts; `write_facts` fills it.
         options: more of `podgate serve`.
+        program: how it is started: `PROGRAM` or `SETTLED`.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Podgate:
         self.folder = folder
         self.policies = list(policies)
         self.options = list(options)
+        self.program: Sequence[str] = PROGRAM
         self.facts = folder / "facts"
         self.facts.mkdir(exist_ok=True)
         self.port = free_port()
@@ -96,7 +101,7 @@ class Podgate:
             words += ["--facts", str(self.facts)]
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [*PROGRAM, "serve", *words, *self.options],
+                [*self.program, "serve", *words, *self.options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
