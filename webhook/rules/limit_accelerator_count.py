@@ -1,8 +1,6 @@
 """limitAcceleratorCount: how many accelerators a container and a pod may ask for."""
 
-import math
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -269,7 +267,7 @@ def _is_device(subject: Subject, resource: str) -> bool:
 def _in_devices(subject: Subject, resource: str, quantity: Quantity) -> int:
     """A part of a device is one, and some device plugins count parts, as many to one."""
     known = subject.received.catalogue.resource(resource)
-    return math.ceil(quantity / Fraction((known and known.per_device) or 1))
+    return -int(-quantity // ((known and known.per_device) or 1))  # rounded up
 
 
 def _malformed(container: Container, resource: str, request: Any, limit: Any) -> Iterator[Finding]:

@@ -107,7 +107,8 @@ class LimitOvercommit(ValidatingRule):
 
 def _violation(limit: Quantity, request: Quantity, ratio: Fraction) -> tuple[str, dict[str, object]] | None:
     """What a limit breaks, as a text's name and what it says; None if nothing."""
-    if request > 0 and limit <= request * ratio:
+    # Whole numbers on both sides: a product of fractions takes ten times as long.
+    if request > 0 and limit * ratio.denominator <= request * ratio.numerator:
         return None
     args: dict[str, object] = {
         "limit": format_quantity(limit),

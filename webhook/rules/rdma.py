@@ -27,6 +27,10 @@ SWITCH = "NCCL_IB_DISABLE"
 _NOT_ZERO = re.compile(r"\s*[+-]?(?:0[xX]0*[1-9a-fA-F]|0*[1-9])")
 """How a number begins that C's strtoll takes for another than 0; any other text is no number (NVIDIA/nccl:src/misc/param.cc)."""
 
+_OWN = frozenset(INJECTOR_ANNOTATIONS)
+_INHERITED = frozenset(name for name in INJECTOR_ANNOTATIONS if name.startswith("cni."))
+"""Those that count on the namespace, too."""
+
 DEVICE_FOLDER = ("dev", "infiniband")
 
 
@@ -35,8 +39,9 @@ def injector(subject: Subject) -> str:
     namespace = subject.received.namespace
     inherited = {} if isinstance(namespace, Unknown) else namespace.annotations
     own = mapping_at(subject.object, ("metadata", "annotations"))
-    found = (n for n in INJECTOR_ANNOTATIONS if n in own or (n.startswith("cni.") and n in inherited))
-    return next(found, "")
+    if _OWN.isdisjoint(own) and _INHERITED.isdisjoint(inherited):
+        return ""
+    return next(n for n in INJECTOR_ANNOTATIONS if n in own or (n in _INHERITED and n in inherited))
 
 
 def switched_off(holder: Container) -> Path:

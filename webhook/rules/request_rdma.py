@@ -399,6 +399,7 @@ def _own_devices(
     Without managedFields nobody can tell: then the rule's own work is recognised by being complete.
     """
     wanted = {holder.path: amount for holder, amount in zip(held, amounts, strict=True)}
+    is_rdma = subject.received.catalogue.is_rdma
     present = [
         (
             (*container.path, "resources", part, name),
@@ -408,8 +409,7 @@ def _own_devices(
         for container in subject.once(containers)
         for part in ("limits", "requests")
         for name, quantity in mapping_at(container.value, ("resources", part)).items()
-        if quantity is not None
-        if subject.received.catalogue.is_rdma(name) or name in names
+        if quantity is not None and (name in names or is_rdma(name))
     ]
     expected = len(held) * len(names) * 2
     for path, quantity, amount in present:
