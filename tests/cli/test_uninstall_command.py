@@ -90,16 +90,81 @@ def test_the_controller_is_stopped_before_it_could_put_them_back(run: Run, fake:
     fake.put(CONTROLLER, {"spec": {"replicas": 2}, "status": {}})
     result = run("uninstall")
     assert result.output.startswith("Deployment podgate-controller: scaled to 0\n")
-    assert fake.writes[0] == ("PATCH", CONTROLLER)
+    assert fake.writes == [("PATCH", CONTROLLER), ("DELETE", VALIDATING), ("DELETE", MUTATING)]
 
 
-def test_a_controller_that_does_not_end_is_said(
-    run: Run, fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uninstall, "CONTROLLER_SECONDS", 0.2)
-    monkeypatch.setattr(uninstall, "STEP_SECONDS", 0.05)
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uninstall, "CONTROLLER_SECONDS", 2.0)
+    monkeypatch.setattr(uninstall, "STEP_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_a_controller_puts_back_while_it_ends_is_removed_again(run: Run, fake: FakeCluster) -> None:
+    """Its pods count as replicas no more once they are told to end."""
+    installed(fake)
+    fake.put(CONTROLLER, {"spec": {"replicas": 2}, "status": {"replicas": 0}})
+    fake.put(LEASE, lease(datetime.now(UTC)))
+
+    def ends(_body: Json) -> tuple[int, Json]:
+        if fake.objects[LEASE]["spec"]["holderIdentity"]:
+            installed(fake)
+            fake.put(LEASE, {"spec": {"holderIdentity": ""}})
+        return 200, fake.objects[LEASE]
+
+    fake.answers["GET", LEASE] = ends
+    result = run("uninstall")
+    assert result.exit_code == 0
+    assert result.output.count("ValidatingWebhookConfiguration gate.podgate.dev: removed\n") == 2
+    assert {VALIDATING, MUTATING}.isdisjoint(fake.objects)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_controller_that_does_not_end_is_said(run: Run, fake: FakeCluster) -> None:
     fake.put(CONTROLLER, {"spec": {"replicas": 2}, "status": {"replicas": 2}})
-    assert "scaled to 0, but a pod is still there after 0 s\n" in run("uninstall").output
+    fake.put(LEASE, lease(datetime.now(UTC)))
+    result = run("uninstall")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: pod-1 holds the Lease podgate-controller")
+
+
+def test_a_controller_that_cannot_be_stopped_is_no_reason_to_leave_what_may_block(
+    run: Run, fake: FakeCluster
+) -> None:
+    installed(fake)
+    fake.put(LEASE, lease(datetime.now(UTC)))
+    fake.refused[CONTROLLER] = 403
+    result = run("uninstall")
+    assert result.stdout.startswith("Deployment podgate-controller: not stopped: ")
+    assert {VALIDATING, MUTATING}.isdisjoint(fake.objects)
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(("conflicts", "code"), [(1, 0), (4, 0), (5, 3)])
+def test_another_writer_in_between_is_no_reason_either(
+    conflicts: int, code: int, run: Run, fake: FakeCluster
+) -> None:
+    installed(fake, "a.example.com")
+    left = conflicts
+
+    def update(body: Json) -> tuple[int, Json]:
+        nonlocal left
+        if left:
+            left -= 1
+            return 409, {"kind": "Status", "code": 409, "reason": "Conflict", "message": "modified"}
+        fake.put(VALIDATING, body)
+        return 200, body
+
+    fake.answers["PUT", VALIDATING] = update
+    assert run("uninstall").exit_code == code
+    assert (len(fake.objects[VALIDATING]["webhooks"]) == 1) is (code == 0)
+
+
+def test_a_configuration_without_entries_of_ours_is_left_alone(run: Run, fake: FakeCluster) -> None:
+    fake.put(MUTATING, {"webhooks": [{"name": "a.example.com"}]})
+    result = run("uninstall")
+    assert "MutatingWebhookConfiguration gate.podgate.dev: not there\n" in result.output
+    assert fake.writes == []
 
 
 @pytest.mark.parametrize(

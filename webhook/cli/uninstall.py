@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 
 CONTROLLER = "podgate-controller"
 
-#: A controller that is told to end does so within its grace period of 30 s.
-CONTROLLER_SECONDS = 30.0
+#: A controller that is told to end does so within its grace period of 30 s; one that is killed leaves its Lease for as long.
+CONTROLLER_SECONDS = 35.0
 STEP_SECONDS = 0.5
+
+TRIES = 5
+"""Of one update: somebody else may write in between."""
 
 EPILOG = """\b
 Exit codes:
@@ -38,6 +41,9 @@ Exit codes:
   1  a controller is still there that will put the configurations back
   2  wrong usage, or no cluster configured
   3  the cluster did not answer or refused, or podgate has a bug"""
+
+COLLECTIONS = (VALIDATING, MUTATING)
+"""What may block first."""
 
 STAYS = """\
 Stays: namespace {namespace} with all in it, its roles, priority and storage classes, and what pods were given.
@@ -53,14 +59,19 @@ Remove the namespace and the roles as they were made, for example: kubectl delet
 def command(*, dry_run: bool, namespace: str, kubeconfig: Path | None, context: str | None) -> None:
     """Remove the webhook configurations, so that nothing of podgate can hold up anything.
 
-    It needs no running podgate. The controller is stopped first, or it would put them back; entries that others added to the
+    It needs no running podgate. The controller is stopped, or it would put them back; entries that others added to the
     configurations stay. Nothing else is removed.
     """
     with said():
         api = connect(kubeconfig, context)
-        _stop_controller(api, namespace, dry_run=dry_run)
-        for collection in (VALIDATING, MUTATING):
-            print_text(_remove(api, collection, dry_run=dry_run))
+        ends = _stop_controller(api, namespace, dry_run=dry_run)
+        for collection in COLLECTIONS:
+            shown = f"{collection.kind} {_name()}"
+            print_text(_remove(api, collection, dry_run=dry_run) or f"{shown}: not there\n")
+        if ends and not dry_run:
+            _wait_for_end(api, namespace)
+            for collection in COLLECTIONS:
+                print_text(_remove(api, collection, dry_run=False))
         holder = _holder(api, namespace)
     print_text(STAYS.format(namespace=namespace))
     if holder and not dry_run:
@@ -70,15 +81,34 @@ def command(*, dry_run: bool, namespace: str, kubeconfig: Path | None, context: 
         )
 
 
-def _remove(api: Api, collection: Collection, *, dry_run: bool) -> str:
-    from webhook.registration import NAME, without_ours  # noqa: PLC0415
+def _name() -> str:
+    from webhook.registration import NAME  # noqa: PLC0415
 
-    path, shown = f"{collection.path}/{NAME}", f"{collection.kind} {NAME}"
+    return NAME
+
+
+def _remove(api: Api, collection: Collection, *, dry_run: bool) -> str:
+    """Remove what is ours; what was done, "" where nothing of ours was there."""
+    from webhook.cluster import ApiError  # noqa: PLC0415
+
+    for left in reversed(range(TRIES)):
+        try:
+            return _remove_once(api, collection, dry_run=dry_run)
+        except ApiError as error:
+            if error.reason != "Conflict" or not left:
+                raise
+    return ""
+
+
+def _remove_once(api: Api, collection: Collection, *, dry_run: bool) -> str:
+    from webhook.registration import without_ours  # noqa: PLC0415
+
+    path, shown = f"{collection.path}/{_name()}", f"{collection.kind} {_name()}"
     would = " (dry run)" if dry_run else ""
     stored = read(api, path)
-    if stored is None:
-        return f"{shown}: not there\n"
-    others = without_ours(stored)
+    others = without_ours(stored or {})
+    if stored is None or (others and len(others) == len(stored["webhooks"])):
+        return ""
     if not others:
         api.delete(path, dry_run=dry_run)
         return f"{shown}: removed{would}\n"
@@ -87,30 +117,35 @@ def _remove(api: Api, collection: Collection, *, dry_run: bool) -> str:
     return f"{shown}: our entries removed{would}; it stays for {names}, which others added\n"
 
 
-def _stop_controller(api: Api, namespace: str, *, dry_run: bool) -> None:
-    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{CONTROLLER}"
-    shown = f"Deployment {CONTROLLER}"
-    stored = read(api, path)
-    if stored is None or (stored.get("spec") or {}).get("replicas") == 0:
-        return
-    if dry_run:
-        print_text(f"{shown}: scaled to 0 (dry run)\n")
-        return
-    api.merge_patch(path, {"spec": {"replicas": 0}})
-    gone = _wait_for_no_replicas(api, path)
-    print_text(
-        f"{shown}: scaled to 0{'' if gone else f', but a pod is still there after {CONTROLLER_SECONDS:.0f} s'}\n"
-    )
+def _stop_controller(api: Api, namespace: str, *, dry_run: bool) -> bool:
+    """Scale it to 0, and say so; whether it ends now. One that cannot be stopped is no reason to leave what may block."""
+    from webhook.cluster import ApiError  # noqa: PLC0415
+
+    path, shown = _deployment(namespace), f"Deployment {CONTROLLER}"
+    try:
+        stored = read(api, path)
+        if stored is None or (stored.get("spec") or {}).get("replicas") == 0:
+            return False
+        api.merge_patch(path, {"spec": {"replicas": 0}}, dry_run=dry_run)
+    except ApiError as error:
+        print_text(f"{shown}: not stopped: {error.message}\n")
+        return False
+    print_text(f"{shown}: scaled to 0{' (dry run)' if dry_run else ''}\n")
+    return True
 
 
-def _wait_for_no_replicas(api: Api, path: str) -> bool:
+def _deployment(namespace: str) -> str:
+    return f"/apis/apps/v1/namespaces/{namespace}/deployments/{CONTROLLER}"
+
+
+def _wait_for_end(api: Api, namespace: str) -> None:
+    """Until no pod is left, and nobody leads: a pod that ends is no replica any more, and writes on."""
     end = time.monotonic() + CONTROLLER_SECONDS
     while time.monotonic() < end:
-        stored = read(api, path)
-        if stored is None or not (stored.get("status") or {}).get("replicas"):
-            return True
+        stored = read(api, _deployment(namespace)) or {}
+        if not (stored.get("status") or {}).get("replicas") and not _holder(api, namespace):
+            return
         time.sleep(STEP_SECONDS)
-    return False
 
 
 def _holder(api: Api, namespace: str) -> str:
