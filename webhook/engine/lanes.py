@@ -5,14 +5,24 @@ audited: all mutations that are not disabled; it shows what enforcing would do, 
 Where no audited mutation acts, both are one object. What the audited lane claims never reaches the real one.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from webhook.engine.resolve import Resolved, resolve
 from webhook.kube.draft import MOST_FIELDS, Draft, DraftError, TooManyFieldsError
-from webhook.policy import CompiledRule, PolicySet
+from webhook.policy import CompiledRule
 from webhook.policy.match import View
 from webhook.policy.policy_set import Candidate
 from webhook.rules.base import Finding, MutatingRule, Received, Subject, error
+
+
+class Ran(NamedTuple):
+    """A mutating rule, and what it said."""
+
+    compiled: CompiledRule
+    rule: MutatingRule
+    findings: tuple[Finding, ...]
 
 
 @dataclass(slots=True)
@@ -22,7 +32,7 @@ class Lanes:
     received: Received
     real: View
     audited: View
-    found: list[tuple[CompiledRule, tuple[Finding, ...]]] = field(default_factory=list)
+    found: list[Ran] = field(default_factory=list)
 
     @classmethod
     def of(cls, received: Received) -> "Lanes":
@@ -47,11 +57,9 @@ class Lanes:
             self.audited = trial
 
 
-def run_mutations(policy_set: PolicySet, lanes: Lanes) -> None:
-    """Run every mutating rule of `policy_set` that applies, in order, each in those of the `lanes` that are its own."""
-    request = lanes.received.request
-    bucket = policy_set.bucket(request.resource_name, "CREATE")
-    for candidate in bucket.candidates(lanes.real):
+def run_mutations(candidates: Iterable[Candidate], lanes: Lanes) -> None:
+    """Run every mutating rule of `candidates` that applies, in order, each in those of the `lanes` that are its own."""
+    for candidate in candidates:
         if candidate.mutating:
             _run_policy(candidate, lanes)
 
@@ -69,9 +77,9 @@ def _run_policy(candidate: Candidate, lanes: Lanes) -> None:
         lanes.run_audited(audited)
 
 
-def _mutate_in(found: Resolved, view: View) -> list[tuple[CompiledRule, tuple[Finding, ...]]]:
+def _mutate_in(found: Resolved, view: View) -> list[Ran]:
     return [
-        (compiled, found.not_asked(compiled, view) or _mutate(rule, view.subject, compiled.key))
+        Ran(compiled, rule, found.not_asked(compiled, view) or _mutate(rule, view.subject, compiled.key))
         for compiled, rule in found.chosen.mutating
     ]
 

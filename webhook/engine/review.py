@@ -15,7 +15,7 @@ from typing import Literal
 from webhook.engine import annotations
 from webhook.engine.decide import decide, weakest_action, worst_action, worst_result
 from webhook.engine.exempt import exemption
-from webhook.engine.lanes import Lanes, run_mutations
+from webhook.engine.lanes import Lanes, Ran, run_mutations
 from webhook.engine.outcome import Action, Outcome, Report
 from webhook.engine.put_back import put_back
 from webhook.engine.resolve import resolve
@@ -32,7 +32,6 @@ from webhook.rules.base import (
     NOT_ASKED,
     Finding,
     Mode,
-    MutatingRule,
     Received,
     Result,
     Subject,
@@ -95,7 +94,7 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
     if kind is not None:
         reports = mutate_templates(kind, request, draft, partial(review, gate))
     else:  # a creation: an update without templates was put back above
-        run_mutations(gate.policy_set, lanes)
+        run_mutations(_candidates(gate, lanes.real, "CREATE"), lanes)
     changes = draft.changes()
     decision = _shown_decision(request)
     if changes and created and not forged:
@@ -105,7 +104,7 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
         policy_set=gate.policy_set,
         object=draft.object,
         audited=lanes.audited.subject.object,
-        reports=(*reports, *(_report(rule, findings, most=Action.RECORD) for rule, findings in lanes.found)),
+        reports=(*reports, *[_report(ran.compiled, ran.findings, most=Action.RECORD) for ran in lanes.found]),
         changes=changes,
         would_change=tuple(_would_change(lanes, changes)),
         patch=draft.patch(),
@@ -125,13 +124,14 @@ def validate(gate: Gate, request: AdmissionRequest) -> Outcome:
         return _exempt(gate, request, why)
     lanes = Lanes.of(gate.receive(request))
     as_received = lanes.real
+    candidates = _candidates(gate, as_received, request.operation)
     reports: list[Report] = []
-    if request.operation == "CREATE" and _sees_mutations(gate, as_received):
+    if request.operation == "CREATE" and _sees_mutations(gate, candidates):
         as_received = View(Subject(lanes.received, Draft(lanes.received.object)))
-        run_mutations(gate.policy_set, lanes)
+        run_mutations(candidates, lanes)
         reports.extend(_verify(gate, lanes, as_received))
     audited = as_received if lanes.are_one else lanes.audited
-    reports.extend(_judge(gate, request, as_received, audited))
+    reports.extend(_judge(gate, candidates, as_received, audited))
     kind = gate.policy_set.templates.kind_of(request.group, request.kind)
     later: tuple[Change, ...] = ()
     if kind is not None and not request.subresource:
@@ -187,7 +187,7 @@ def _put_back(gate: Gate, request: AdmissionRequest) -> Outcome:
     draft = Draft(found)
     if request.resource_name == "pods" and request.old_object is not None:
         lanes = Lanes.of(gate.receive(request))
-        run_mutations(gate.policy_set, lanes)
+        run_mutations(_candidates(gate, lanes.real, "CREATE"), lanes)
         draft = put_back(found, request.old_object, lanes.real.subject.draft)
     return Outcome(
         request=request,
@@ -204,7 +204,8 @@ def _would_change(lanes: Lanes, made: Sequence[Change]) -> Iterator[tuple[Mode, 
     """What audited rules would change besides what was `made`: an override may audit in one lane what the other enforces."""
     if lanes.are_one:
         return
-    audited = {rule.key: rule.mode for rule, _ in lanes.found if rule.mode is not Mode.ENFORCE}
+    rules = [ran.compiled for ran in lanes.found]
+    audited = {rule.key: rule.mode for rule in rules if rule.mode is not Mode.ENFORCE}
     known = {(change.rule, change.field): change for change in made}
     for change in lanes.audited.subject.draft.changes(audited.__contains__):
         same = known.get((change.rule, change.field))
@@ -212,10 +213,12 @@ def _would_change(lanes: Lanes, made: Sequence[Change]) -> Iterator[tuple[Mode, 
             yield audited[change.rule], change
 
 
-def _sees_mutations(gate: Gate, as_received: View) -> bool:
+def _candidates(gate: Gate, view: View, operation: str) -> tuple[Candidate, ...]:
+    return gate.policy_set.bucket(view.received.request.resource_name, operation).candidates(view)
+
+
+def _sees_mutations(gate: Gate, candidates: Sequence[Candidate]) -> bool:
     """Whether anything that is judged here depends on what mutating rules would still write."""
-    request = as_received.received.request
-    candidates = gate.policy_set.bucket(request.resource_name, request.operation).candidates(as_received)
     return any(each.sees_mutations and gate.judges(each.policy) for each in candidates)
 
 
@@ -225,13 +228,14 @@ def _verify(gate: Gate, lanes: Lanes, as_received: View) -> Iterator[Report]:
     missing: dict[str, list[Change]] = {}
     for change in lanes.real.subject.draft.changes():
         missing.setdefault(change.rule, []).append(change)
-    for compiled, findings in lanes.found:
+    for ran in lanes.found:
+        compiled, findings = ran.compiled, ran.findings
         if not gate.judges(compiled):
             continue
         ceiling = compiled.ceiling if settled else Mode.WARN
         own = (
             *_unapplied(missing.get(compiled.key, ())),
-            *_own_verification(compiled, findings, as_received),
+            *_own_verification(ran, as_received),
         )
         if own:
             own = (*findings, *(replace(finding, ceiling=ceiling) for finding in own))
@@ -249,19 +253,16 @@ def _unapplied(changes: Sequence[Change]) -> tuple[Finding, ...]:
     return (fail("unapplied", changes[0].path, fields=", ".join(change.field for change in changes)),)
 
 
-def _own_verification(
-    compiled: CompiledRule, findings: tuple[Finding, ...], view: View
-) -> tuple[Finding, ...]:
-    rule = compiled.rule
-    was_asked = not findings or NOT_ASKED.isdisjoint([finding.text for finding in findings])
-    return tuple(rule.verify(view.subject)) if was_asked and isinstance(rule, MutatingRule) else ()
+def _own_verification(ran: Ran, view: View) -> tuple[Finding, ...]:
+    was_asked = not ran.findings or NOT_ASKED.isdisjoint([finding.text for finding in ran.findings])
+    return tuple(ran.rule.verify(view.subject)) if was_asked else ()
 
 
-def _judge(gate: Gate, request: AdmissionRequest, as_received: View, audited: View) -> Iterator[Report]:
-    bucket = gate.policy_set.bucket(request.resource_name, request.operation)
+def _judge(gate: Gate, candidates: Sequence[Candidate], as_received: View, audited: View) -> Iterator[Report]:
+    request = as_received.received.request
     stored = _stored(gate, request) if request.operation == "UPDATE" else None
     spec_stays = stored is not None and _same_spec(as_received, stored)
-    for candidate in bucket.candidates(as_received):
+    for candidate in candidates:
         if not (candidate.validating and gate.judges(candidate.policy)):
             continue
         if spec_stays and not any(rule.beyond_spec for _, rule in candidate.validating):

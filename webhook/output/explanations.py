@@ -206,8 +206,8 @@ class Explainer:
                 if not lower.enforces:  # what only an audited change would bring into force is not in force
                     view, found = other, lower
             seen.append((policy, found, tuple(self._reasons(policy, candidate, found, view)), view))
-            if request.operation == "CREATE":
-                run_mutations(alone, lanes)
+            if candidate and request.operation == "CREATE":
+                run_mutations([candidate], lanes)
         acts = _Acts(thing, outcome, lanes.audited.subject.draft, placed)
         for policy, found, reasons, view in seen:
             yield _policy(policy, found, reasons, view, acts)

@@ -1,6 +1,6 @@
 """What a policy's `match` and `exclude` say, compiled to predicates of three values."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from webhook.expressions import Condition, EvaluationError
@@ -73,15 +73,9 @@ def compile_clause(clause: MatchClause, conditions: tuple[tuple[str, Condition],
     if clause.namespaces:
         predicates.append(_names_namespace(clause.namespaces))
     if any((clause.workloads, clause.accelerators, clause.pools, clause.communication)):
-        predicates.append(_is_pod)
-    if clause.workloads:
-        workloads = frozenset(clause.workloads)
-        predicates.append(lambda view: view.received.workload.workload_class in workloads)
-    if clause.communication:
-        communications = frozenset(clause.communication)
-        predicates.append(lambda view: view.received.workload.communication in communications)
+        predicates.append(_is_pod_that(clause))
     if clause.accelerators:
-        predicates.append(_asks_for(clause.accelerators))
+        predicates.extend(_accelerators_are(clause.accelerators))
     if clause.object_selector is not None:
         predicates.append(_labels_match(clause.object_selector))
     if clause.workspaces:
@@ -97,11 +91,6 @@ def compile_clause(clause: MatchClause, conditions: tuple[tuple[str, Condition],
 def _always(view: View) -> Answer:
     del view
     return True
-
-
-def _is_pod(view: View) -> Answer:
-    """A claim is of no workload, asks for no accelerator and lands in no pool."""
-    return view.received.request.kind == "Pod"
 
 
 def _names_namespace(patterns: tuple[str, ...]) -> Predicate:
@@ -120,23 +109,38 @@ def _names_namespace(patterns: tuple[str, ...]) -> Predicate:
     return holds
 
 
-def _asks_for(wanted: AcceleratorMatch) -> Predicate:
-    checks: list[Predicate] = []
+def _is_pod_that(clause: MatchClause) -> Predicate:
+    """What is known of a pod without facts; a claim is of no workload, asks for no accelerator and lands in no pool."""
+    wanted = clause.accelerators
+    workloads, communications = frozenset(clause.workloads or ()), frozenset(clause.communication or ())
+    sharing = frozenset(wanted.sharing or ()) if wanted else frozenset()
+    asks = None if wanted is None else not wanted.none
+
+    def holds(view: View) -> Answer:
+        received = view.received
+        if received.request.kind != "Pod":
+            return False
+        workload = received.workload
+        return not (
+            (asks is not None and workload.asks_for_accelerator is not asks)
+            or (workloads and workload.workload_class not in workloads)
+            or (communications and workload.communication not in communications)
+            or (sharing and sharing.isdisjoint(workload.sharing))
+        )
+
+    return holds
+
+
+def _accelerators_are(wanted: AcceleratorMatch) -> Iterator[Predicate]:
+    """What of the accelerators may depend on facts, or has to be counted."""
     names = wanted.resource_names
-    if wanted.none:
-        return lambda view: not view.received.workload.asks_for_accelerator
     if wanted.vendors:
         vendors = frozenset(wanted.vendors)
-        checks.append(lambda view: _of_vendor(view, vendors))
+        yield lambda view: _of_vendor(view, vendors)
     if names or wanted.count:
         low = wanted.count.min if wanted.count else 1
         high = wanted.count.max if wanted.count else None
-        checks.append(lambda view: _counts(view, names, low, high))
-    if wanted.sharing:
-        sharing = frozenset(wanted.sharing)
-        checks.append(lambda view: not sharing.isdisjoint(view.received.workload.sharing))
-    checks.insert(0, lambda view: view.received.workload.asks_for_accelerator)
-    return all_of(tuple(checks))
+        yield lambda view: _counts(view, names, low, high)
 
 
 def _of_vendor(view: View, vendors: frozenset[str]) -> Answer:

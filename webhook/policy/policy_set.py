@@ -173,7 +173,7 @@ class Bucket:
             keys[kind].add(which.partition("=")[0])
         object.__setattr__(self, "_keys", {kind: frozenset(found) for kind, found in keys.items()})
 
-    def candidates(self, view: View) -> Iterable[Candidate]:
+    def candidates(self, view: View) -> tuple[Candidate, ...]:
         """Those that may match, in order."""
         met = tuple([need for need in self._met(view.received) if need in self.by_need])
         found = self._merged.get(met)

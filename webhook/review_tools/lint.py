@@ -102,7 +102,8 @@ def _second_writes(
 
 def _pass(policy_set: PolicySet, request: AdmissionRequest, facts: Facts) -> Lanes:
     lanes = Lanes.of(Received(request, facts, policy_set.pools, policy_set.catalogue))
-    run_mutations(policy_set, lanes)
+    bucket = policy_set.bucket(request.resource_name, "CREATE")
+    run_mutations(bucket.candidates(lanes.real), lanes)
     return lanes
 
 

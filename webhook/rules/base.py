@@ -252,9 +252,6 @@ class Received:
         return self.workload.vendors | (frozenset() if isinstance(claimed, Unknown) else claimed)
 
 
-_MISSING = object()
-
-
 class Subject:
     """What a rule looks at: the object as earlier rules of one lane left it, and what was computed of the one received."""
 
@@ -311,15 +308,15 @@ class Subject:
         Args:
             compute: gives the same for the same object within a review, and nobody changes what it gives.
         """
-        if self._writes != self.draft.writes:
-            self._writes = self.draft.writes
+        draft = self.draft
+        if self._writes != draft.writes:
+            self._writes = draft.writes
             # All lanes in which nothing was written share what was found.
-            self._known = self.received.computed if self.draft.object is self.received.object else {}
-        found = self._known.get(compute, _MISSING)
-        if found is _MISSING:
-            found = self._known[compute] = compute(self.draft.object)
-        known: _Value = found
-        return known
+            self._known = self.received.computed if draft.object is self.received.object else {}
+        known: dict[Callable[[Mapping[str, Any]], _Value], _Value] = self._known
+        if compute not in known:
+            known[compute] = compute(draft.object)
+        return known[compute]
 
     @property
     def bindings(self) -> Bindings:
