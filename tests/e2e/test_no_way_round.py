@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 GPU_TAINT = {"key": GPU, "operator": "Exists"}
 NO_TAINT_OF_OURS = {"key": "example.com/spot", "operator": "Exists"}
-GATED = {"schedulingGates": [{"name": "example.com/wait"}]}
+GATED: Json = {"schedulingGates": [{"name": "example.com/wait"}]}
 ALL_DEVICES = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
 TOO_MANY = "16 nvidia.com/gpu asked, at most 8 per pod"
 TOLERATES = "the pod asks for no accelerator but tolerates nvidia.com/gpu, the taint that keeps accelerator nodes free"
@@ -82,7 +82,7 @@ def test_a_toleration_added_by_an_update_is_refused_however_it_is_sent(
     alice.create(pod("p", namespace, **GATED))  # gated, so that nobody else changes it meanwhile
     stored = cluster.admin.read("Pod", namespace, "p")
     path, tolerations = path_of("Pod", namespace, "p"), stored["spec"]["tolerations"]
-    more = {"spec": {"tolerations": [*tolerations, GPU_TAINT]}}
+    more: Json = {"spec": {"tolerations": [*tolerations, GPU_TAINT]}}
     ways: dict[str, Callable[[], object]] = {
         "put": partial(alice.update, stored | {"spec": stored["spec"] | more["spec"]}),
         "merge patch": partial(alice.patch, path, more),
