@@ -3,13 +3,14 @@
 import re
 import string
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, model_validator
 
 from webhook.documents import Path
 from webhook.documents.schema import Schema
-from webhook.kube.field_path import value_at
+from webhook.kube.field_path import mapping_at
 from webhook.kube.pod import Container
 from webhook.kube.quantity import QuantityError, parse_quantity
 from webhook.rules.base import Finding, MutatingRule, Subject, Texts, skip
@@ -17,6 +18,7 @@ from webhook.rules.holders import devices_in
 
 RESOURCES = ("cpu", "memory", "ephemeral-storage")
 PARTS = ("limits", "requests")
+POD_LEVEL: Path = ("spec", "resources")
 
 _AMOUNT = re.compile(r"([1-9][0-9]{0,17})([kMGTPE]|[KMGTPE]i|m)?")
 """Eighteen digits: what an int64, which Kubernetes counts bytes in, holds of any number."""
@@ -57,6 +59,19 @@ class PerAccelerator(Schema):
             if parse_quantity(limit) < parse_quantity(request):
                 raise ValueError(f"the limit of {resource}, {limit}, is below its request, {request}")
         return self
+
+
+class _Wanted(NamedTuple):
+    """What each accelerator brings of one resource; a limit never without a request."""
+
+    resource: str
+    limit: str | None
+    request: str
+
+    def times(self, devices: int) -> dict[str, str]:
+        """What is written for so many accelerators, by limits and requests."""
+        request = {"requests": _times(self.request, devices)}
+        return request if self.limit is None else {"limits": _times(self.limit, devices)} | request
 
 
 class SetResources(MutatingRule):
@@ -114,67 +129,68 @@ class SetResources(MutatingRule):
         if not found:
             yield skip("no accelerator", ("spec", "containers"))
             return
-        free = {}
-        for resource, parts in self._wanted():
-            place = _stated(subject, ("spec", "resources"), resource)
-            if place:
-                yield skip("pod level", place, resource=resource)
+        own = mapping_at(subject.object, POD_LEVEL)
+        free: list[_Wanted] = []
+        for wanted in self._wanted:
+            part = _stated(own, wanted.resource)
+            if part:
+                yield skip("pod level", (*POD_LEVEL, part, wanted.resource), resource=wanted.resource)
             else:
-                free[resource] = parts
+                free.append(wanted)
         for holder in found:
             yield from _fill(subject, key, holder, free)
 
-    def _wanted(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """What to write for one device: by resource, by limits and requests."""
+    @cached_property
+    def _wanted(self) -> tuple[_Wanted, ...]:
         requests, limits = self.per_accelerator.requests, self.per_accelerator.limits
-        for resource in RESOURCES:
-            if resource in limits:
-                limit = limits[resource]
-                yield resource, {"limits": limit, "requests": requests.get(resource, limit)}
-            elif resource in requests:
-                yield resource, {"requests": requests[resource]}
+        return tuple(
+            _Wanted(resource, limits.get(resource), requests.get(resource, limits.get(resource, "")))
+            for resource in RESOURCES
+            if resource in limits or resource in requests
+        )
 
 
-def _fill(
-    subject: Subject, key: str, holder: Container, wanted: Mapping[str, Mapping[str, str]]
-) -> Iterator[Finding]:
+def _fill(subject: Subject, key: str, holder: Container, wanted: list[_Wanted]) -> Iterator[Finding]:
     devices = devices_in(subject, holder)
     base: Path = (*holder.path, "resources")
     if wanted and not devices:
         yield skip("no count", base)
         return
-    for resource, parts in wanted.items():
-        amounts = {part: _times(amount, devices) for part, amount in parts.items()}
-        place = _stated(subject, base, resource)
-        if not place:
-            for part, amount in amounts.items():
-                subject.draft.set((*base, part, resource), amount, key)
-        elif not _is_done(subject, base, resource, amounts):
-            yield skip("kept", place, resource=resource)
+    stated = mapping_at(holder.value, ("resources",))
+    for each in wanted:
+        part = _stated(stated, each.resource)
+        if not part:
+            for part, amount in each.times(devices).items():
+                subject.draft.set((*base, part, each.resource), amount, key)
+        elif not _is_done(stated, each.resource, each.times(devices)):
+            yield skip("kept", (*base, part, each.resource), resource=each.resource)
 
 
-def _stated(subject: Subject, base: Path, resource: str) -> Path:
-    """Where a limit or a request of the resource is, () if nowhere."""
-    places: Iterator[Path] = ((*base, part, resource) for part in PARTS)
-    return next((place for place in places if value_at(subject.object, place) is not None), ())
+def _stated(resources: Mapping[str, Any], resource: str) -> str:
+    """Whether it is in the limits or the requests of some `resources`, "" if in none."""
+    for part in PARTS:
+        if mapping_at(resources, (part,)).get(resource) is not None:
+            return part
+    return ""
 
 
-def _is_done(subject: Subject, base: Path, resource: str, amounts: Mapping[str, str]) -> bool:
+def _is_done(resources: Mapping[str, Any], resource: str, amounts: Mapping[str, str]) -> bool:
     """Whether the container states just what this rule writes, however it is spelt."""
-    found = {part: value_at(subject.object, (*base, part, resource)) for part in PARTS}
-    present = {part: value for part, value in found.items() if value is not None}
-    return present.keys() == amounts.keys() and all(
-        _is_same(present[part], amounts[part]) for part in amounts
-    )
+    for part in PARTS:
+        present, amount = mapping_at(resources, (part,)).get(resource), amounts.get(part)
+        if (present is None) != (amount is None) or (amount is not None and not _is_same(present, amount)):
+            return False
+    return True
 
 
 def _is_same(present: object, amount: str) -> bool:
     try:
-        return parse_quantity(present) == parse_quantity(amount)
+        return present == amount or parse_quantity(present) == parse_quantity(amount)
     except QuantityError:
         return False
 
 
+@lru_cache(1024)
 def _times(amount: str, devices: int) -> str:
     """The amount so many times, its suffix kept: eight times 64Gi are 512Gi."""
     number = amount.rstrip(string.ascii_letters)
