@@ -69,10 +69,16 @@ HOLDS = {
     "a field that is absent": "!has(object.spec.nodeName)",
     "the workload": 'workload.class == "other" && workload.replicas == 1',
     "a count of nothing": 'acceleratorCount("nvidia.com/*") == 0',
+    "the vendors": 'workload.vendor == ""',
+    "the name of the namespace": 'namespaceObject.metadata.name == "team"',
+    "the annotations of the namespace": 'namespaceObject.metadata.annotations["room"] == "4"',
     "the request": 'request.userInfo.username == "alice"',
     "the namespace": 'namespaceObject.metadata.labels["tier"] == "gold"',
 }
-TEAM = {"kind": "Namespace", "metadata": {"name": "team", "labels": {"tier": "gold"}}}
+TEAM = {
+    "kind": "Namespace",
+    "metadata": {"name": "team", "labels": {"tier": "gold"}, "annotations": {"room": "4"}},
+}
 
 
 @pytest.mark.parametrize("expression", HOLDS.values(), ids=HOLDS.keys())
@@ -205,6 +211,18 @@ def test_a_condition_without_an_answer_is_an_error(expression: str, why: str) ->
     )
 
 
+def test_several_vendors_are_shown_in_their_order() -> None:
+    held = [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1", "amd.com/gpu": "1"}}}]
+    thing = {"kind": "Pod", "spec": {"containers": held}}
+    assert judge(rule_of({"expression": 'workload.vendor == "amd,nvidia"'}), subject_of(thing)) == []
+
+
+def test_one_condition_about_the_namespace_is_enough_to_ask_for_it() -> None:
+    rule = rule_of({"expression": "has(object.spec)"}, {"expression": "has(namespaceObject.metadata)"})
+    assert rule.kinds_asked == {"Namespace"}
+    assert rule_of({"expression": "has(object.spec)"}).kinds_asked == frozenset()
+
+
 def test_a_namespace_that_is_not_known_is_asked_for() -> None:
     (finding,) = judge(rule_of({"expression": "has(namespaceObject.metadata)"}), subject_of(pod()))
     assert (finding.result, finding.text, finding.needs) == (Result.ERROR, "unknown", "Namespace")
@@ -291,6 +309,15 @@ def test_an_update_answers_for_the_values_that_it_changes(
     found = [finding for report in outcome.reports for finding in report.findings]
     assert [format_field(new, finding.path) for finding in found] == fields
     assert outcome.allowed is not bool(fields)
+
+
+def test_an_update_answers_for_accelerators_that_it_changes() -> None:
+    limit = load("validations:\n- expression: workload.accelerators <= 4")
+    old, new = (
+        {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": count}}}]}}
+        for count in ("6", "8")
+    )
+    assert not review(limit, operation="UPDATE", object=new, old_object=old).allowed
 
 
 def test_an_update_does_not_answer_for_accelerators_that_it_leaves() -> None:

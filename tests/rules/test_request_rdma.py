@@ -317,16 +317,43 @@ def test_who_gets_nothing_and_why(gate: Gate, thing: Json, expected: str) -> Non
     assert judged(gate, thing).allowed
 
 
-def test_a_finding_points_to_what_was_chosen() -> None:
-    gate = rdma_gate()
-    env = [{"name": "A", "value": "1"}, {"name": "NCCL_IB_DISABLE", "value": "1"}]
-    assert places(mutated(gate, pod(TRAINER, hostNetwork=True))) == ["host network @ spec.hostNetwork"]
-    assert places(mutated(gate, pod(container("trainer", {GPU: "8"}, env=env)))) == [
-        'disabled @ spec.containers["trainer"].env["NCCL_IB_DISABLE"]'
-    ]
-    assert places(mutated(gate, pod(TRAINER, container("proxy", {IB: "1"})))) == [
-        'own devices @ spec.containers["proxy"].resources.limits["rdma/ib"]'
-    ]
+PLACES = {
+    "the host's network": "spec.hostNetwork",
+    "/dev/infiniband": 'spec.volumes["ib"]',
+    "one device of it, by a path that goes round": 'spec.volumes["ib"]',
+    "Multus gives it networks": 'metadata.annotations["k8s.v1.cni.cncf.io/networks"]',
+    "Spiderpool injects, by the namespace's annotation": 'metadata.annotations["cni.spidernet.io/rdma-resource-inject"]',
+    "a claim for a NIC beside a GPU": 'spec.resourceClaims["d"]',
+    "a claim of which nothing is known": 'spec.resourceClaims["d"]',
+    "NCCL_IB_DISABLE=1": 'spec.containers["trainer"].env["NCCL_IB_DISABLE"]',
+    "NCCL_IB_DISABLE=1, and the pool is unclear": 'spec.containers["trainer"].env["NCCL_IB_DISABLE"]',
+    "another RDMA device is there": 'spec.containers["trainer"].resources.limits["vpc.amazonaws.com/efa"]',
+    "one is there, and the pool is unclear": 'spec.containers["trainer"].resources.limits["rdma/ib"]',
+    "a sidecar has one": 'spec.containers["proxy"].resources.limits["rdma/ib"]',
+    "an explicit zero": 'spec.containers["trainer"].resources.limits["rdma/ib"]',
+    "another amount": 'spec.containers["trainer"].resources.limits["rdma/ib"]',
+    "only a limit, without managedFields": 'spec.containers["trainer"].resources.limits["rdma/ib"]',
+    "exactly what would be written, but a client wrote it": 'spec.containers["trainer"].resources.limits["rdma/ib"]',
+    "a client wrote the limit, the API server the request": 'spec.containers["trainer"].resources.limits["rdma/ib"]',
+    "no whole number per node": 'spec.containers["trainer"].resources',
+    "less than one per node": 'spec.containers["trainer"].resources',
+}
+"""Where a pod says what leaves it without; of the others it is no one place."""
+
+
+@pytest.mark.parametrize(
+    ("gate", "thing", "place"),
+    [(*UNTOUCHED[case][:2], PLACES.get(case, "")) for case in UNTOUCHED],
+    ids=UNTOUCHED.keys(),
+)
+def test_a_finding_points_to_what_was_chosen(gate: Gate, thing: Json, place: str) -> None:
+    assert [found.partition(" @ ")[2] for found in places(mutated(gate, thing))] == [place]
+
+
+def test_of_two_entries_with_one_name_the_last_is_pointed_to() -> None:
+    env = [{"name": "NCCL_IB_DISABLE", "value": "0"}, {"name": "NCCL_IB_DISABLE", "value": "1"}]
+    (report,) = mutated(rdma_gate(), pod(container("trainer", {GPU: "8"}, env=env))).reports
+    assert [finding.path for finding in report.findings] == [("spec", "containers", 0, "env", 1)]
 
 
 # How much, and where.

@@ -172,6 +172,11 @@ NO_LOCK = (
 )
 
 REFUSED = {
+    "no RDMA, and only one of two pools has a fabric": (
+        subject_of(worker(), (pool("plain"), pool("fast", "site.example/hca"))),
+        'spec.containers["main"].resources',
+        (MISSING, REQUEST.format("site.example/hca")),
+    ),
     "no RDMA": (
         subject_of(worker()),
         'spec.containers["main"].resources',

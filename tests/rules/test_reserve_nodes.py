@@ -172,6 +172,11 @@ REFUSED = {
         TERMS,
         aims("nvidia.com/gpu.count Gt [3]"),
     ),
+    "fewer of the vendor than some": (
+        pod(affinity=affinity([expression("nvidia.com/gpu.count", "Lt", "9")])),
+        TERMS,
+        aims("nvidia.com/gpu.count Lt [9]"),
+    ),
     "the selector holds beside every term": (
         pod(nodeSelector={"ascend": "on"}, affinity=affinity([expression("disk", "In", "ssd")])),
         "spec.nodeSelector.ascend",

@@ -488,3 +488,8 @@ spec:
 """
     (problem,) = load_policy_set([("p.yaml", text)]).problems
     assert str(problem).startswith("p.yaml:13:24: spec.rules[0].setFields.labels: notebook-name decides")
+    own = text.replace(b"notebook-name", b"podgate.dev/x")
+    (problem,) = load_policy_set([("p.yaml", own)]).problems
+    assert str(problem).startswith(
+        "p.yaml:13:24: spec.rules[0].setFields.labels: podgate.dev/x is podgate's own"
+    )

@@ -294,6 +294,33 @@ KEPT: Mapping[str, tuple[Gate, Json, str]] = {
 }
 
 
+PLACES = {
+    "the legacy annotation": 'metadata.annotations["volume.beta.kubernetes.io/storage-class"]',
+    "the legacy annotation, empty": 'metadata.annotations["volume.beta.kubernetes.io/storage-class"]',
+    "a volume": "spec.volumeName",
+    "a selector": "spec.selector",
+    "an empty selector": "spec.selector",
+    "attributes of another driver": "spec.volumeAttributesClassName",
+    "attributes of which nothing is known": "spec.volumeAttributesClassName",
+    "a snapshot": "spec.dataSource",
+    "a claim of another driver": "spec.dataSourceRef",
+    "a claim without a class": "spec.dataSource",
+    "a claim of that name elsewhere": "spec.dataSource",
+    "no class for the mode": "spec.accessModes",
+    "no mode and no default": "spec.accessModes",
+}
+"""Where a claim says what keeps its class; the others say it by the class."""
+
+
+@pytest.mark.parametrize(
+    ("gate", "thing", "place"),
+    [(*KEPT[case][:2], PLACES.get(case, "spec.storageClassName")) for case in KEPT],
+    ids=KEPT.keys(),
+)
+def test_what_keeps_a_class_is_pointed_to(gate: Gate, thing: Json, place: str) -> None:
+    assert [found.partition(" @ ")[2] for found in places(mutated(gate, thing))] == [place]
+
+
 @pytest.mark.parametrize(("gate", "thing", "expected"), KEPT.values(), ids=KEPT.keys())
 def test_claims_that_keep_what_they_have(gate: Gate, thing: Json, expected: str) -> None:
     outcome = mutated(gate, thing)
