@@ -15,7 +15,7 @@ from tests.e2e.control_plane import CONTROLLERS, SCHEDULER, ControlPlane, runnin
 from tests.e2e.controlplane.build import NotThereError, Programs, find
 from tests.e2e.kubelet import kubelets
 from tests.e2e.podgate import PROGRAM, SETTLED, SHIPPED, SITE, Podgate
-from tests.e2e.registration import registered
+from tests.e2e.registration import patient, registered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -191,4 +191,12 @@ def podgate(start_podgate: Callable[..., Podgate], register: Callable[..., None]
     """One replica on the shipped policies and the site's pools, registered."""
     started = start_podgate()
     register(started)
+    return started
+
+
+@pytest.fixture
+def patient_podgate(start_podgate: Callable[..., Podgate], register: Callable[..., None]) -> Podgate:
+    """The same, with 10 s for every call: for tests of what is stored."""
+    started = start_podgate()
+    register(started, change=patient)
     return started

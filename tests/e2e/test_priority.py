@@ -19,7 +19,7 @@ from tests.e2e.cluster import ALICE, ROOT
 from tests.e2e.neighbour import EARLIER, neighbour
 from tests.e2e.nodes import GPU
 from tests.e2e.podgate import write_policies
-from tests.e2e.registration import FAIL, IGNORE, MUTATE
+from tests.e2e.registration import FAIL, IGNORE, MUTATE, patient
 from tests.e2e.waiting import wait_for
 from tests.e2e.workloads import deployment, pod
 
@@ -277,7 +277,7 @@ def begin(
         if start.later:
             write_policies(folder, ALL_PODS)
         podgate = start_podgate((folder,), facts=start.facts)
-        register(podgate)
+        register(podgate, change=patient)
         return podgate
 
     return enter
@@ -315,7 +315,7 @@ def begin_without_the_class(
         made = policy("defaulted", "defaulted", "train")
         spec = made["spec"] | {"failurePolicy": failure_policy}
         podgate = start_podgate((write_policies(tmp_path / "policies", made | {"spec": spec}),))
-        register(podgate)
+        register(podgate, change=patient)
         return podgate
 
     return enter
@@ -414,31 +414,31 @@ AI_TRAIN_HIGH = Class("ai-train-high", 1000000)
 
 
 def test_a_later_webhook_says_that_a_gpu_pod_is_training(
-    cluster: Cluster, namespace: str, podgate: Podgate, tmp_path: Path
+    cluster: Cluster, namespace: str, patient_podgate: Podgate, tmp_path: Path
 ) -> None:
     with neighbour(cluster, tmp_path / "later", as_training):
         cluster.client(ALICE).create(pod("p", namespace, gpus=1))
     assert class_of(cluster.admin.read("Pod", namespace, "p")) == AI_TRAIN_HIGH
-    assert len(podgate.reviews(namespace=namespace, webhook="mutate")) == 2
+    assert len(patient_podgate.reviews(namespace=namespace, webhook="mutate")) == 2
 
 
 def test_an_earlier_webhook_adds_the_gpu(
-    cluster: Cluster, namespace: str, podgate: Podgate, tmp_path: Path
+    cluster: Cluster, namespace: str, patient_podgate: Podgate, tmp_path: Path
 ) -> None:
     thing = pod("p", namespace, labels={"podgate.dev/workload": "training"})
     with neighbour(cluster, tmp_path / "earlier", one_gpu, name=EARLIER):
         cluster.client(ALICE).create(thing)
     assert class_of(cluster.admin.read("Pod", namespace, "p")) == AI_TRAIN_HIGH
-    assert len(podgate.reviews(namespace=namespace, webhook="mutate")) == 1
+    assert len(patient_podgate.reviews(namespace=namespace, webhook="mutate")) == 1
 
 
 def test_a_later_webhook_adds_the_gpu_and_the_author_is_told_that_podgate_was_not_called(
-    cluster: Cluster, namespace: str, podgate: Podgate, tmp_path: Path
+    cluster: Cluster, namespace: str, patient_podgate: Podgate, tmp_path: Path
 ) -> None:
     """The API server reinvokes only what it has called before (kubernetes/apiserver:pkg/admission/plugin/webhook/mutating)."""
     thing = pod("p", namespace, labels={"podgate.dev/workload": "training"})
     with neighbour(cluster, tmp_path / "later", one_gpu):
         answer = cluster.client(ALICE).call("POST", path_of("Pod", namespace), thing)
     assert class_of(answer.body) == NONE
-    assert podgate.reviews(namespace=namespace, webhook="mutate") == []
+    assert patient_podgate.reviews(namespace=namespace, webhook="mutate") == []
     assert [text for text in answer.warnings if text.startswith("[training-priority/class] not applied")]

@@ -10,6 +10,7 @@ import pytest
 from tests.e2e.client import Json, path_of, path_to
 from tests.e2e.cluster import ALICE
 from tests.e2e.podgate import SHIPPED, write_policies
+from tests.e2e.registration import patient
 from tests.e2e.waiting import wait_for
 from tests.e2e.workloads import IMAGE, container, pod, template
 
@@ -151,13 +152,13 @@ def expected_of(cases: Mapping[str, Case], **other: str) -> dict[str, str | None
     }
 
 
-@pytest.mark.usefixtures("standard", "podgate")
+@pytest.mark.usefixtures("standard", "patient_podgate")
 def test_claims_where_the_cluster_has_no_default_class(cluster: Cluster, namespace: str) -> None:
     cases = {**CASES, **BY_HAND}
     assert classes_of_claims(cluster, namespace, cases) == expected_of(cases)
 
 
-@pytest.mark.usefixtures("default_standard", "podgate")
+@pytest.mark.usefixtures("default_standard", "patient_podgate")
 def test_claims_where_the_cluster_has_a_default_class(cluster: Cluster, namespace: str) -> None:
     found = classes_of_claims(cluster, namespace, {**CASES, **BY_HAND})
     assert found == expected_of(CASES) | expected_of(BY_HAND, default=STANDARD)
@@ -205,7 +206,10 @@ def test_what_each_replace_overwrites(
     chosen: Json,
     expected: list[str],
 ) -> None:
-    register(start_podgate((write_policies(tmp_path / "policies", *starmap(policy, REPLACES.items())),)))
+    register(
+        start_podgate((write_policies(tmp_path / "policies", *starmap(policy, REPLACES.items())),)),
+        change=patient,
+    )
     for name in REPLACES:
         thing = claim(name, namespace, **chosen)
         thing["metadata"]["labels"] = {"replace": name}
@@ -222,7 +226,7 @@ def ephemeral_class(volume: Json) -> str | None:
     return found
 
 
-@pytest.mark.usefixtures("default_standard", "podgate")
+@pytest.mark.usefixtures("default_standard", "patient_podgate")
 def test_generic_ephemeral_volumes_and_the_claims_that_are_made_of_them(
     cluster: Cluster, namespace: str
 ) -> None:
@@ -284,7 +288,7 @@ APPLIES = pytest.mark.parametrize(
 
 
 @APPLIES
-@pytest.mark.usefixtures("default_standard", "podgate")
+@pytest.mark.usefixtures("default_standard", "patient_podgate")
 def test_a_stateful_set_is_applied_again_and_its_claims_have_their_classes(
     cluster: Cluster, namespace: str, words: Sequence[str]
 ) -> None:
@@ -336,15 +340,12 @@ def volumes(cluster: Cluster) -> Iterator[list[Json]]:
 
 def called_for_updates(configuration: Json) -> None:
     """As somebody may have widened it: every change of a claim comes by."""
+    patient(configuration)
     for entry in configuration["webhooks"]:
         entry["matchConditions"] = []
         entry["failurePolicy"] = "Fail"
         for rule in entry["rules"]:
             rule["operations"] = ["CREATE", "UPDATE", "DELETE"]
-
-
-def as_it_is(_: Json) -> None:
-    pass
 
 
 ALWAYS = {
@@ -360,7 +361,7 @@ ALWAYS = {
 """The policy that would like most to change a claim."""
 
 REGISTRATIONS = pytest.mark.parametrize(
-    "change", [as_it_is, called_for_updates], ids=["as registered", "called for updates, too"]
+    "change", [patient, called_for_updates], ids=["as registered", "called for updates, too"]
 )
 
 
@@ -433,7 +434,7 @@ def test_an_old_claim_gets_the_default_class_that_comes_later(
 
 
 @APPLIES
-@pytest.mark.usefixtures("podgate")
+@pytest.mark.usefixtures("patient_podgate")
 def test_a_claim_is_applied_again(cluster: Cluster, namespace: str, words: Sequence[str]) -> None:
     thing = claim("data", namespace)
     for _ in range(3):
