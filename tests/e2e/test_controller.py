@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import threading
@@ -22,6 +21,7 @@ import pytest
 from certs.rotate import is_issued_by, split_bundle
 from tests.e2e.client import HOST, ApiError, Json, path_of
 from tests.e2e.cluster import ROOT
+from tests.e2e.deployed import own_address
 from tests.e2e.podgate import PROGRAM, SHIPPED, SITE, Podgate
 from tests.e2e.registration import FAIL, NAME
 from tests.e2e.waiting import stays, wait_for
@@ -239,16 +239,6 @@ class Site:
             if "podgate.dev/policies" in made["metadata"]["annotations"]
             else ["a pod without its mutation"]
         )
-
-
-def own_address() -> str:
-    """An address of this machine that is not loopback; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("198.51.100.1", 9))
-        except OSError:
-            pytest.skip("this machine has no address but loopback, which EndpointSlices may not hold")
-        return str(probe.getsockname()[0])
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -362,47 +361,3 @@ class TestProcesses:
         wait_for(lambda: standing()["pause"]["paused"], "the pause is seen")
         deployed.kubectl("delete", "configmap", "podgate-pause", namespace=NAMESPACE)
         wait_for(lambda: not standing()["pause"]["paused"], "the end of the pause is seen")
-
-
-#: docker builds elsewhere, and without a kubelet no pod becomes Ready.
-NOT_RUN = ("docker build", "rollout status")
-
-
-def documented() -> list[list[str]]:
-    """The kubectl commands of the section Deploy of docs/operations.md, in order."""
-    text = (ROOT / "docs/operations.md").read_text().partition("\n## Deploy\n")[2].partition("\n## ")[0]
-    lines = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
-    assert all(any(words in line for line in lines) for words in NOT_RUN)
-    commands = [shlex.split(line) for line in lines if not any(words in line for words in NOT_RUN)]
-    return [
-        [str(ROOT / word) if word.startswith("deploy/") else word for word in words] for words in commands
-    ]
-
-
-def test_the_documented_commands_deploy_enforce_and_leave_nothing_behind(cluster: Cluster) -> None:
-    commands = documented()
-    deploying = [words for words in commands if "apply" in words]
-    removing = commands[len(deploying) :]
-    assert [words[0] for words in commands] == ["kubectl"] * 5
-    assert (len(deploying), len(removing)) == (2, 3)
-    for words in deploying:
-        ran = cluster.kubectl(*words[1:])
-        assert ran.code == 0, ran.err
-    wait_for(lambda: is_limited(cluster), "the admission policy is in force")
-    assert run_controller(cluster).stdout == "changed\n"
-
-    for words in removing:
-        # There is no kubelet whose pods would end, so that nobody can wait for the namespace.
-        ran = cluster.kubectl(*words[1:], "--wait=false")
-        assert ran.code == 0, ran.err
-    cluster.remove_namespace(NAMESPACE)
-
-    path = path_of("Namespace", name=NAMESPACE)
-    wait_for(lambda: not cluster.admin.exists(path), f"{NAMESPACE} is gone")
-    ours = yaml.safe_load_all(rendered(cluster, BASE))
-    left = cluster.kubectl(
-        "get", "--ignore-not-found", "-o", "name", "-f", "-", stdin=yaml.safe_dump_all(ours)
-    )
-    assert (left.code, left.out) == (0, "")
-    for kind in (MUTATING, VALIDATING):
-        assert not cluster.admin.exists(path_of(kind, name="gate.podgate.dev"))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import subprocess
 import sys
 import threading
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 import yaml
 
-import certs
 from tests.e2e.client import ApiError, Json, path_of
 from tests.e2e.cluster import ADMIN, ALICE, NODE, ROOT, Cluster, Ran
 from tests.e2e.nodes import H100
@@ -577,51 +572,3 @@ def test_the_doctor_calls_nothing_good_that_it_may_not_look_at(
         "other webhooks",
     }
     assert not {(check, "ok") for check in unknown} & found.keys()
-
-
-SYSTEM = "podgate-system"
-SECTIONS = ("Install", "Pause", "Doctor", "Uninstall")
-DOCUMENTED_END = "2026-12-01T20:00:00Z"
-
-
-@pytest.fixture
-def system_namespace(cluster: Cluster) -> Iterator[str]:
-    """podgate's own namespace with the CA of a certificate; what an earlier test had there is gone."""
-    path = path_of("Namespace", name=SYSTEM)
-    cluster.admin.delete(path)
-    wait_for(lambda: not cluster.admin.exists(path), "an earlier namespace is gone", 30)
-    cluster.add_namespace(SYSTEM, {})
-    ca = b64encode(certs.new_ca(now=datetime.now(UTC)).certificate).decode()
-    metadata = {"name": "podgate-tls", "namespace": SYSTEM}
-    cluster.admin.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"ca.crt": ca}})
-    yield SYSTEM
-    cluster.remove_namespace(SYSTEM)
-    wait_for(lambda: not cluster.admin.exists(path), "the namespace is gone", 30)
-
-
-def documented(section: str) -> list[list[str]]:
-    """The commands of a section of docs/operations.md, in order; a moment that may be over becomes one that is not."""
-    text = (ROOT / "docs/operations.md").read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    later = f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
-    return [
-        shlex.split(line.replace(DOCUMENTED_END, later))
-        for line in re.findall(r"^\$ (.*)$", text, re.MULTILINE)
-    ]
-
-
-def test_the_documented_commands_do_what_is_said(
-    command: Command, cluster: Cluster, system_namespace: str
-) -> None:
-    ended: dict[str, list[int]] = {section: [] for section in SECTIONS}
-    for section in SECTIONS:
-        for words in documented(section):
-            ran = cluster.kubectl(*words[1:]) if words[0] == "kubectl" else command(*words[1:])
-            assert "Traceback" not in ran.err
-            ended[section].append(ran.code)
-        if section == "Install":
-            assert [entry["name"] for each in configurations(cluster) for entry in each["webhooks"]]
-        if section == "Pause":
-            assert cluster.admin.exists(path_of("ConfigMap", system_namespace, "podgate-pause"))
-    # The doctor finds a Service that is not there.
-    assert ended == {"Install": [0, 0, 0], "Pause": [0, 0, 0, 0], "Doctor": [1, 1], "Uninstall": [0, 0]}
-    assert [cluster.admin.exists(path) for path in PATHS] == [False, False]
