@@ -281,7 +281,7 @@ def test_nothing_is_asked_of_the_namespaces_of_kubernetes_and_of_podgate(
                 "kind": "ServiceAccount",
                 "metadata": {"name": "default", "namespace": name},
             }
-            wait_for(lambda account=account: cluster.admin.exists(path_to(account)), "the ServiceAccount")
+            wait_for(partial(cluster.admin.exists, path_to(account)), "the ServiceAccount")
         assert tried(steps) == {}, name
     assert podgate.reviews() == []
     with pytest.raises(ApiError) as refused:
