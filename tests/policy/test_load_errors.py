@@ -279,7 +279,7 @@ RULES: Mapping[str, tuple[str, list[str]]] = {
     "a rule that is no map": (
         "- x",
         [
-            "9:5 expected a rule (a map), found 'x'",
+            "9:5 spec.rules[0]: expected a rule (a map), found 'x'",
         ],
     ),
     "a name in capitals": (

@@ -156,17 +156,17 @@ FAULTS = {
     "a rule that is text": (
         "PodPolicyOverride",
         "policies: [gpu-limits]\nmatch:\n  all: true\nrules:\n- cap\n",
-        ["10:5 expected a rule (a map with a name), found 'cap'"],
+        ["10:5 spec.rules[0]: expected a rule (a map with a name), found 'cap'"],
     ),
     "a rule without a name": (
         "PodPolicyOverride",
         OVERRIDE.replace("- name: cap\n  limit", "- limit"),
-        ["10:5 expected a rule (a map with a name), found a map"],
+        ["10:5 spec.rules[0]: expected a rule (a map with a name), found a map"],
     ),
     "parameters that are no map": (
         "PodPolicyOverride",
         OVERRIDE.replace("limitAcceleratorCount:\n    perPod:\n      max: 16", "limitAcceleratorCount: 16"),
-        ["11:28 expected a map, found 16"],
+        ["11:28 spec.rules[0].limitAcceleratorCount: expected a map, found 16"],
     ),
     "a rule where policies are named": (
         "PodPolicyOverride",

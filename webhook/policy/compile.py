@@ -203,7 +203,8 @@ def _changed_rules(draft: OverrideDraft, base: PolicyDraft, faults: Faults) -> I
     for index, value in enumerate(draft.spec.rules):
         path: Path = ("spec", "rules", index)
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-            faults.say(draft.document, path, f"expected a rule (a map with a name), found {shown(value)}")
+            message = f"{written(path)}: expected a rule (a map with a name), found {shown(value)}"
+            faults.say(draft.document, path, message)
         elif value["name"] not in own:
             message = f"policy {base.name} has no rule {shown(value['name'])}"
             faults.say(draft.document, (*path, "name"), message, did_you_mean(value["name"], list(own)))
@@ -228,7 +229,8 @@ def _changed_rule(
         say_strange_key(key, type_name, document, (*path, key), faults)
     given = {} if value.get(type_name) is None else value[type_name]
     if not isinstance(given, dict):
-        faults.say(document, (*path, type_name), f"expected a map, found {shown(given)}")
+        place = (*path, type_name)
+        faults.say(document, place, f"{written(place)}: expected a map, found {shown(given)}")
         return None
     rest = {key: part for key, part in value.items() if key != type_name and key not in strange}
     entry = faults.parse(RuleEntry, {**_said(own.entry), **rest}, document, path)

@@ -135,7 +135,7 @@ def _rules(entries: list[Any], document: Document, faults: Faults) -> Iterator[R
     for index, value in enumerate(entries):
         path: Path = ("spec", "rules", index)
         if not isinstance(value, dict):
-            faults.say(document, path, f"expected a rule (a map), found {shown(value)}")
+            faults.say(document, path, f"{written(path)}: expected a rule (a map), found {shown(value)}")
             continue
         draft = _rule(value, document, path, faults)
         if draft is None:
