@@ -106,6 +106,40 @@ def test_on_update_only_what_was_stored_comes_back_and_no_record_grows() -> None
     assert mutate(rules, asked(job(), "UPDATE", job())).patch == []
 
 
+AUDITED = gate(load(policy("p", TOLERATE, mode="audit", **WRITES)))
+OWN = {"key": "team", "operator": "Exists"}
+
+
+def stored_job(**spec: Any) -> Json:
+    """A Job as it is stored under a policy that was enforced then."""
+    found = after(job(**spec), mutate(gate(load(policy("p", TOLERATE, **WRITES))), asked(job(**spec))))
+    assert {"key": GPU, "operator": "Exists"} in found["spec"]["template"]["spec"]["tolerations"]
+    return found
+
+
+@pytest.mark.parametrize("own", [{}, {"tolerations": [OWN]}], ids=["nothing of its own", "a toleration"])
+def test_a_job_that_is_applied_again_gets_what_a_policy_of_an_earlier_time_appended(own: Json) -> None:
+    stored = stored_job(**own)
+    applied = job(annotations=stored["metadata"]["annotations"], **own)
+    assert after(applied, mutate(AUDITED, asked(applied, "UPDATE", stored))) == stored
+
+
+def test_a_job_that_differs_in_more_or_is_suspended_gets_nothing() -> None:
+    stored = stored_job()
+    other = job(gpus=4, annotations=stored["metadata"]["annotations"])
+    assert mutate(AUDITED, asked(other, "UPDATE", stored)).patch == []
+    suspended = job(annotations=stored["metadata"]["annotations"])
+    suspended["spec"]["suspend"] = True
+    assert mutate(AUDITED, asked(suspended, "UPDATE", stored)).patch == []
+
+
+def test_another_kind_may_drop_what_a_policy_of_an_earlier_time_appended() -> None:
+    stored = stored_job()
+    applied = job(annotations=stored["metadata"]["annotations"])
+    deployment = {"kind": "Deployment", "group": "apps", "resource": "deployments"}
+    assert mutate(AUDITED, asked(applied, "UPDATE", stored, **deployment)).patch == []
+
+
 def test_a_daemon_set_s_template_is_exempt_and_a_scale_is_no_template() -> None:
     rules = gate(load(policy("p", CAP)))
     daemon_set = job() | {"kind": "DaemonSet"}

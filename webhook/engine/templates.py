@@ -13,6 +13,7 @@ from typing import Any
 from webhook.documents import Path
 from webhook.engine.decide import weakest_action
 from webhook.engine.outcome import Action, Outcome, Report
+from webhook.engine.put_back import put_template_back
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.api_defaults import with_defaults
 from webhook.kube.draft import ALWAYS, MOST_FIELDS, Change, Draft, TooManyFieldsError
@@ -86,11 +87,19 @@ def mutate_templates(
             for change, path in _wanted(kind, request, template, outcome):
                 writing.setdefault(change.rule, rules[change.rule])
                 _write(draft, change, path)
+            if _is_immutable(request) and request.old_object is not None:
+                put_template_back(draft, request.old_object, template.spec_path)
     except TooManyFieldsError:
         draft.undo()
         found = (error("too much", most=MOST_FIELDS),)
         return tuple(Report(rule, Result.ERROR, Action.RECORD, found) for rule in writing.values())
     return ()
+
+
+def _is_immutable(request: AdmissionRequest) -> bool:
+    """A Job's template, but while it is suspended (kubernetes/kubernetes:pkg/apis/batch/validation, ValidateJobSpecUpdate)."""
+    is_job = request.operation == "UPDATE" and (request.group, request.kind) == ("batch", "Job")
+    return is_job and value_at(request.object, ("spec", "suspend")) is not True
 
 
 def _wanted(
