@@ -97,8 +97,13 @@ def post(client: http.client.HTTPSConnection, body: bytes, path: str = "/mutate"
 
 def worker_of(gateway: Running) -> int:
     """The process that serves, below the arbiter."""
+    return min(workers_of(gateway))
+
+
+def workers_of(gateway: Running) -> set[int]:
+    """All of them, where there are several."""
     pid = gateway.process.pid
-    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+    return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 def eventually(question: Callable[[], object], seconds: float = 5) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.running import Running, eventually, post, review, worker_of
+from tests.server.running import Running, eventually, post, review, worker_of, workers_of
 from webhook.server.worker import LINGER_SECONDS
 
 if TYPE_CHECKING:
@@ -127,3 +127,24 @@ def test_an_interrupt_ends_it_at_once(start: Callable[..., Running]) -> None:
     assert "Traceback" not in gateway.log()
     with pytest.raises((OSError, ssl.SSLError)):
         gateway.post(review())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_hangup_replaces_the_workers_and_loses_no_request(
+    workers: int, start: Callable[..., Running]
+) -> None:
+    gateway = start(workers=workers)
+    before = workers_of(gateway)
+    callers = [Caller(gateway) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    time.sleep(0.3)
+    gateway.process.send_signal(signal.SIGHUP)
+    eventually(lambda: len(workers_of(gateway)) == workers and not before & workers_of(gateway), 15)
+    replaced = time.monotonic()
+    eventually(lambda: all(max(caller.answered) > replaced or caller.lost for caller in callers))
+    assert [caller.lost for caller in callers] == [[]] * 4
+    assert "Traceback" not in gateway.log()
+    gateway.stop()
+    for caller in callers:
+        caller.join(10)

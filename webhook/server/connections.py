@@ -136,9 +136,13 @@ class WaitingRoom:
             self._held -= client.held
             client.held = 0
 
-    def close_idle(self) -> None:
-        """End the connections on which no request is under way."""
-        for client in [*self._busy, *self._idle]:
+    def close_idle(self, *, newcomers: bool) -> None:
+        """End the connections on which no request is under way.
+
+        Args:
+            newcomers: Also those that never had one: it may be on its way.
+        """
+        for client in [*(self._busy if newcomers else ()), *self._idle]:
             client.finish()
 
 

@@ -33,6 +33,8 @@ TICK_SECONDS = 0.2
 #: After SIGTERM new connections are still taken for a second: the Service's endpoints change a little later
 #: than the signal comes. Answers say ``Connection: close`` from here on.
 LINGER_SECONDS = 1.0
+#: After that, whoever was taken last still gets to say what it wants: a handshake and a request take milliseconds.
+NEWCOMER_SECONDS = 0.5
 #: From SIGTERM to the end of the worker; what is not answered then never will be. The arbiter kills after
 #: `KILL_SECONDS`, so that the process is gone within 5 s.
 STOP_SECONDS = 3.5
@@ -171,8 +173,9 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         self._wait_until(time.monotonic() + LINGER_SECONDS)
         for server in servers:
             server.close()
+        patient_until = time.monotonic() + NEWCOMER_SECONDS
         while self._room.open and time.monotonic() < end:
-            self._room.close_idle()
+            self._room.close_idle(newcomers=time.monotonic() >= patient_until)
             self._wait_until(time.monotonic() + TICK_SECONDS / 4)
 
     def _wait_until(self, moment: float) -> None:
