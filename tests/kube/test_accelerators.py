@@ -325,15 +325,20 @@ def test_patterns_hold_in_the_order_of_the_file_and_those_of_any_domain_last() -
         {
             "vendors": {
                 "any": {"resources": [{"names": ["*/gpu*"], "role": "other"}]},
+                "part": {"resources": [{"names": ["*.d/npu*"], "role": "device"}]},
                 "first": {"resources": [{"names": ["a.b/gpu-*"], "role": "device"}]},
                 "second": {"resources": [{"names": ["a.b/gpu*"], "role": "device"}]},
             }
         }
     )
-    vendors = [
-        found.vendor for name in ("a.b/gpu-1", "a.b/gpu", "c.d/gpu-1") if (found := catalogue.resource(name))
+    names = ("a.b/gpu-1", "a.b/gpu", "c.d/gpu-1", "c.d/npu", "c.e/npu")
+    assert [found and found.vendor for found in map(catalogue.resource, names)] == [
+        "first",
+        "second",
+        "any",
+        "part",
+        None,
     ]
-    assert vendors == ["first", "second", "any"]
 
 
 def test_canonical_is_json_and_tells_catalogues_apart() -> None:

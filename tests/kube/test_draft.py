@@ -456,6 +456,32 @@ def test_a_place_that_was_replaced_or_taken_away_is_looked_for_again() -> None:
     assert draft.object == {"spec": {"a": {"d": "3"}}}
 
 
+def test_a_place_that_is_known_as_a_map_is_no_list() -> None:
+    draft = Draft({})
+    draft.set(("spec", "a", "b"), "1", "p/r")
+    with pytest.raises(DraftError, match=r"^spec\.a is a dict, not a list$"):
+        draft.append(("spec", "a"), "x", "p/r", same_toleration, "x")
+
+
+def test_what_is_taken_back_was_written_before_and_after_a_place_was_looked_for_again() -> None:
+    before = {"spec": {"kept": {"x": "y"}, "gone": {"a": "b"}}}
+    draft = Draft(before)
+    draft.begin()
+    draft.set(("spec", "first"), "1", "p/r")
+    draft.set(("spec", "kept", "first"), "1", "p/r")
+    draft.remove(("spec", "gone"), "p/r")
+    draft.set(("spec", "second"), "2", "p/r")
+    draft.set(("spec", "kept", "second"), "2", "p/r")
+    draft.undo()
+    assert draft.object == before
+
+
+def test_a_removal_is_a_change_of_the_rule_that_asked_for_it() -> None:
+    draft = Draft({"spec": {"a": "b"}})
+    draft.remove(("spec", "a"), "p/r")
+    assert [(change.rule, change.before, change.after) for change in draft.changes()] == [("p/r", "b", None)]
+
+
 def test_forks_do_not_see_each_other() -> None:
     draft = Draft({"spec": {"containers": [{"name": "a"}]}})
     draft.set(("spec", "containers", 0, "image"), "x", "common/r")

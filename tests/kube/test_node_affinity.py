@@ -100,6 +100,7 @@ IMPLIES: dict[str, tuple[str, str, bool]] = {
     "DoesNotExist is NotIn": ("k DoesNotExist", "k NotIn a", True),
     "DoesNotExist is not Exists": ("k DoesNotExist", "k Exists", False),
     "NotIn more is NotIn": ("k NotIn a,b", "k NotIn a", True),
+    "NotIn in another order": ("k NotIn b,a", "k NotIn a,b", True),
     "NotIn fewer": ("k NotIn a", "k NotIn a,b", False),
     "the same Gt": ("k Gt 5", "k Gt 5", True),
 }
@@ -124,6 +125,7 @@ EXCLUDES: dict[str, tuple[str, str, bool]] = {
     "NotIn and DoesNotExist": ("k NotIn a", "k DoesNotExist", False),
     "Exists and DoesNotExist": ("k Exists", "k DoesNotExist", True),
     "Gt and DoesNotExist": ("k Gt 1", "k DoesNotExist", True),
+    "Lt and DoesNotExist": ("k Lt 1", "k DoesNotExist", True),
     "Exists and NotIn": ("k Exists", "k NotIn a", False),
 }
 

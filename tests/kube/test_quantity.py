@@ -135,6 +135,26 @@ def test_refuses_what_is_no_quantity(value: object) -> None:
         parse_quantity(value)
 
 
+FOUND: dict[str, tuple[object, str]] = {
+    "a text": ("x", "'x'"),
+    "a long text": ("x" * 41, "'" + "x" * 40 + "...'"),
+    "a bool": (True, "true"),
+    "null": (None, "null"),
+    "a list": (["1"], "a list"),
+    "a map": ({}, "a map"),
+    "bytes": (b"1", "a bytes"),
+    "infinite": (float("inf"), "inf"),
+    "no number": (float("nan"), "nan"),
+}
+
+
+@pytest.mark.parametrize(("value", "found"), FOUND.values(), ids=FOUND)
+def test_says_what_was_found_and_expected(value: object, found: str) -> None:
+    with pytest.raises(QuantityError) as refused:
+        parse_quantity(value)
+    assert str(refused.value) == f"found {found}, expected {EXPECTED}"
+
+
 @pytest.mark.parametrize(("text", "amount"), ACCEPTED.items(), ids=map(str, ACCEPTED))
 def test_reads_a_quantity(text: str, amount: Quantity) -> None:
     parsed = parse_quantity(text)

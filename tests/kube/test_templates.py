@@ -1415,6 +1415,10 @@ FAULTS: dict[str, tuple[Any, list[str]]] = {
         {"kinds": [THING["kinds"][0], THING["kinds"][0]]},
         ["the document: Thing of group example.org is described twice"],
     ),
+    "a kind of the core twice": (
+        {"kinds": [thing(group="")["kinds"][0]] * 2},
+        ["the document: Thing of group core is described twice"],
+    ),
     "two faults": (
         {"kinds": [thing(resource=7)["kinds"][0], 3]},
         [

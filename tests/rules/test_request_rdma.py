@@ -693,6 +693,10 @@ def test_an_amount_that_is_no_quantity_is_somebody_elses() -> None:
             {"fromPool": True, "count": 2},
             "with fromPool the pool says per, count and devicesPerNode; remove count",
         ),
+        (
+            {"fromPool": True, "per": "node", "devicesPerNode": 8},
+            "with fromPool the pool says per, count and devicesPerNode; remove devicesPerNode, per",
+        ),
         ({"resourceNames": [IB], "whenPoolUnclear": "warn"}, "whenPoolUnclear needs fromPool: true"),
         ({"resourceNames": [IB], "count": 0}, "expected at least 1, found 0"),
         (

@@ -369,6 +369,20 @@ def test_twice_is_once() -> None:
     assert judged(gate(), once).allowed
 
 
+def test_every_number_of_the_class_is_a_change_of_the_rule() -> None:
+    outcome = mutated(gate(name="patient"), labelled(**NUMBERS))
+    assert [(change.rule, change.field, change.after) for change in outcome.changes] == [
+        ("p/r", "spec.priorityClassName", "patient"),
+        ("p/r", "spec.priority", 500),
+        ("p/r", "spec.preemptionPolicy", "Never"),
+    ]
+
+
+@pytest.mark.parametrize("present", ["team", "system-cluster-critical"])
+def test_a_class_that_is_kept_is_pointed_to(present: str) -> None:
+    assert places(mutated(gate(), labelled(priorityClassName=present))) == ["kept @ spec.priorityClassName"]
+
+
 # /validate.
 
 
