@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -47,10 +47,10 @@ class IssueError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate and its private key, both PEM."""
+    """A certificate and its private key, both PEM; the key is not shown with the pair."""
 
     certificate: bytes
-    key: bytes
+    key: bytes = field(repr=False)
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:

@@ -196,3 +196,8 @@ def test_a_ca_of_another_kind_of_key(ca: certs.Pair) -> None:
     foreign = pem_of(rsa.generate_private_key(public_exponent=65537, key_size=2048))
     with pytest.raises(certs.IssueError, match=r"^the CA's key is not an ECDSA key, .*: make a new CA$"):
         certs.serving_pair(certs.Pair(ca.certificate, foreign), names=NAMES, now=NOW)
+
+
+def test_a_pair_in_a_message_does_not_show_its_key(ca: certs.Pair) -> None:
+    assert "CERTIFICATE" in repr(ca)
+    assert "PRIVATE" not in repr(ca)

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 import certs
-from certs.rotate import is_issued_by, split_bundle
+from certs.rotate import Authority, is_issued_by, split_bundle
 from tests.controller.cluster_in_memory import Cluster, FakeApi
 from tests.controller.parts import (
     CA_SECRET,
@@ -32,7 +35,7 @@ from webhook.controller.certificates import (
     FileCertificates,
 )
 from webhook.controller.metrics import Metrics
-from webhook.controller.objects import read_authority, read_serving
+from webhook.controller.objects import authority_secret, read_authority, read_serving
 from webhook.controller.reconcile import Reconciler, Result
 
 if TYPE_CHECKING:
@@ -280,6 +283,24 @@ def test_a_broken_secret_is_made_anew(cluster: Cluster, data: Any) -> None:
     authority = read_authority(cluster[CA_SECRET])
     assert authority is not None
     assert certs.problems_of(authority.signer, at=START) == ()
+
+
+def test_a_foreign_ca_that_cannot_sign_is_said_and_replaced_when_that_is_asked_for(cluster: Cluster) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "theirs")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(START).not_valid_after(START + timedelta(days=900))
+    certificate = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    formats = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    pair = certs.Pair(certificate, key.private_bytes(serialization.Encoding.PEM, *formats))
+    secret = authority_secret(None, NAMESPACE, Authority(pair, (certificate,)))
+    cluster.put(CA_SECRET, secret)
+    with pytest.raises(CertificatesError, match="podgate-ca: the CA's key is not an ECDSA key"):
+        reconciler(FakeApi(cluster)).reconcile()
+    secret["metadata"]["annotations"]["podgate.dev/rotate"] = "now"
+    cluster.put(CA_SECRET, secret)
+    reconciler(FakeApi(cluster)).reconcile()
+    assert cluster.find(TLS_SECRET) is not None
 
 
 def test_every_metric_is_documented() -> None:

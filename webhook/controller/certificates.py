@@ -120,7 +120,11 @@ class OwnCertificates:
         self.phase = "none"
 
     def step(self, bundles: tuple[tuple[bytes, ...], ...]) -> bool:
-        """Read the Secrets, in the order that `certs.rotate` asks for, and do the next step."""
+        """Read the Secrets, in the order that `certs.rotate` asks for, and do the next step.
+
+        Raises:
+            CertificatesError: The CA, which somebody else stored, cannot sign.
+        """
         serving_object = read(self._api, f"{self._collection}/{SERVING_SECRET}")
         authority_object = read(self._api, f"{self._collection}/{AUTHORITY_SECRET}")
         serving, published = read_serving(serving_object)
@@ -148,11 +152,18 @@ class OwnCertificates:
         if isinstance(step, StoreAuthority):
             return authority_secret(authority_object, self._namespace, step.authority), step.reason
         if authority is not None and isinstance(step, StoreServing):
-            serving = certs.serving_pair(authority.signer, names=self._names, now=self._clock())
-            reason = step.reason
+            serving, reason = self._signed(authority.signer), step.reason
         if authority is None or serving is None or not isinstance(step, StoreServing | Publish):
             return None
         return serving_secret(serving_object, self._namespace, serving, authority.trusted), reason
+
+    def _signed(self, signer: certs.Pair) -> certs.Pair:
+        try:
+            return certs.serving_pair(signer, names=self._names, now=self._clock())
+        except certs.IssueError as error:
+            raise CertificatesError(
+                f"Secret {AUTHORITY_SECRET}: {error}: podgate controller --rotate"
+            ) from error
 
     def _looked(self, seen: Seen) -> Step:
         return next_step(replace(seen, replicas=self._look()), now=self._clock(), waits=self._waits)

@@ -11,6 +11,7 @@ import structlog
 
 from webhook.cluster import ApiError
 from webhook.controller.lease import RENEW_SECONDS, Candidate, Look, held, lease_object, next_step, saw
+from webhook.controller.writing import read
 
 if TYPE_CHECKING:
     from webhook.cluster import Api
@@ -79,7 +80,7 @@ class Leadership:
         Raises:
             ApiError: The Lease cannot be read or written.
         """
-        lease = self._read()
+        lease = read(self._api, f"{self._collection}/{LEASE}")
         self._candidate = saw(self._candidate, lease, time.monotonic())
         action = next_step(self._candidate, time.monotonic())
         if isinstance(action, Look):
@@ -109,14 +110,6 @@ class Leadership:
         self._said = ""
         return wait
 
-    def _read(self) -> dict[str, Any] | None:
-        try:
-            return self._api.get(f"{self._collection}/{LEASE}")
-        except ApiError as error:
-            if error.status == 404:
-                return None
-            raise
-
     def _write(self, current: dict[str, Any] | None, holder: str) -> dict[str, Any]:
         body = lease_object(
             current, name=LEASE, namespace=self._namespace, holder=holder, now=datetime.now(UTC)
@@ -127,7 +120,7 @@ class Leadership:
 
     def _give_back(self, identity: str) -> None:
         try:
-            lease = self._read()
+            lease = read(self._api, f"{self._collection}/{LEASE}")
             if lease is not None and lease.get("spec", {}).get("holderIdentity") == identity:
                 self._write(lease, "")
         except ApiError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +38,7 @@ def decoded(value: Any) -> bytes:
     """What a Secret's or a caBundle's text stands for; nothing where it is no base64."""
     try:
         return base64.b64decode(value) if isinstance(value, str) else b""
-    except binascii.Error:
+    except ValueError:
         return b""
 
 
