@@ -179,7 +179,7 @@ def test_a_job_with_a_changed_image_is_refused_by_kubernetes_itself(
     assert cluster.admin.get(path_to(thing))["spec"] == first["spec"]
 
 
-TEMPLATES = {
+TEMPLATES: Json = {
     "apiVersion": "podgate.dev/v1alpha1",
     "kind": "PodPolicy",
     "metadata": {"name": "templates"},
@@ -228,6 +228,39 @@ def test_workloads_whose_templates_are_written(
     stays(lambda: revisions(cluster, namespace) == rolled_out, "one rollout each", seconds=1)
 
 
+@APPLIES
+def test_jobs_whose_templates_were_written_by_a_policy_that_is_audited_now(
+    cluster: Cluster,
+    namespace: str,
+    start_podgate: Callable[..., Podgate],
+    register: Callable[..., None],
+    tmp_path: Path,
+    words: Sequence[str],
+) -> None:
+    folder = write_policies(tmp_path / "policies", TEMPLATES)
+    podgate = start_podgate((folder,))
+    register(podgate, change=patient)
+    files = [with_spec(training_job(name, namespace), **own) for name, own in OWNS.items()]
+    stored = [apply(cluster, thing, words) for thing in files]
+    replace_policies(podgate, folder, TEMPLATES | {"spec": TEMPLATES["spec"] | {"mode": "audit"}})
+    for thing, first in zip(files, stored, strict=True):
+        for _ in range(2):
+            again = apply(cluster, thing, words)
+            assert again["spec"] == first["spec"]
+            assert again["metadata"]["generation"] == 1
+        assert diff(cluster, thing, words) == ""
+
+
+def replace_policies(podgate: Podgate, folder: Path, document: Json) -> None:
+    """Write a policy, and wait until it is in force."""
+    loads = podgate.metric("podgate_policy_reload_total", result="success")
+    write_policies(folder, document)
+    wait_for(
+        lambda: podgate.metric("podgate_policy_reload_total", result="success") > loads,
+        "the policy has changed",
+    )
+
+
 def override(**spec: object) -> Json:
     """A word of the site about the placement of GPU pods."""
     head = {"apiVersion": "podgate.dev/v1alpha1", "kind": "PodPolicyOverride", "metadata": {"name": "site"}}
@@ -262,12 +295,7 @@ def test_pods_whose_policy_has_changed(
         for (name, own), words in product(OWNS.items(), (CLIENT_SIDE, SERVER_SIDE))
     ]
     stored = [apply(cluster, *each) for each in files]
-    loads = podgate.metric("podgate_policy_reload_total", result="success")
-    write_policies(site, later)
-    wait_for(
-        lambda: podgate.metric("podgate_policy_reload_total", result="success") > loads,
-        "the policy has changed",
-    )
+    replace_policies(podgate, site, later)
     for (thing, words), first in zip(files, stored, strict=True):
         for _ in range(2):
             assert spec_of(apply(cluster, thing, words)) == spec_of(first)
