@@ -1,6 +1,6 @@
 """Accelerator pools: which nodes offer what, behind which taints, on which fabric."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from webhook.documents.schema import Schema
 from webhook.kube.accelerators import DEVICE_CLASS_PREFIX
-from webhook.kube.globs import glob_matches
+from webhook.kube.globs import compile_glob
 from webhook.kube.node_affinity import Placement, could_be, normalise_toleration, pinning
 from webhook.kube.selectors import compile_label_selector
 
@@ -63,6 +63,11 @@ class Toleration(Schema):
         """See `normalise_toleration`."""
         return normalise_toleration(self.as_json)
 
+    @cached_property
+    def identity(self) -> str:
+        """What tells it from others, as text."""
+        return "/".join(str(part) for part in self.meaning if part not in ("", None))
+
 
 class Rdma(Schema):
     """The fabric of a pool: all of `resourceNames`, `count` of each, per container, accelerator or node."""
@@ -107,11 +112,15 @@ class AcceleratorPool(PoolSpec):
 
     def offers(self, asked: Collection[str]) -> bool:
         """Whether its nodes have all of the accelerator resources asked for, and there is one."""
-        return bool(asked) and all(map(self._offers_one, asked))
+        for name in asked:
+            if name not in self.resource_names and not any(fits(name) for fits in self._globs):
+                return False
+        return bool(asked)
 
-    def _offers_one(self, name: str) -> bool:
-        # Most pools name their resources without a glob.
-        return name in self.resource_names or any(glob_matches(each, name) for each in self.resource_names)
+    @cached_property
+    def _globs(self) -> tuple[Callable[[str], bool], ...]:
+        """Most pools name their resources without one."""
+        return tuple(compile_glob(name) for name in self.resource_names if "*" in name)
 
 
 def possible_pools(

@@ -66,6 +66,11 @@ def look_up(value: Any, path: Path) -> tuple[Any, tuple[str | int, ...]]:
     return value, tuple(identity) if identity else path
 
 
+def is_named(name: str, item: Any) -> bool:
+    """Whether `item`, of a list whose items have names, has this `name`."""
+    return (type(item) is dict or isinstance(item, Mapping)) and bool(item.get("name") == name)
+
+
 def format_field(value: Any, path: Path) -> str:
     """`path` in `value` as a message shows it: `spec.containers["trainer"].resources.limits["nvidia.com/gpu"]`."""
     return format_identified(path, identify(value, path))

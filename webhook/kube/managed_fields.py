@@ -9,7 +9,7 @@ field or map key, `k:{…}` an item of a list with keys, `.` the node itself. An
 below it was written as one, as an atomic list or map is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from webhook.kube.field_path import mapping_at
@@ -34,7 +34,7 @@ def owns(managed_fields: object, path: tuple[str, ...]) -> bool | None:
     """
     if not isinstance(managed_fields, list) or not managed_fields:
         return None
-    keys = tuple(segment if segment.startswith("k:{") else f"f:{segment}" for segment in path)
+    keys = [segment if segment.startswith("k:{") else f"f:{segment}" for segment in path]
     found = [_entry_owns(entry, keys) for entry in managed_fields]
     if True in found:
         return True
@@ -51,11 +51,12 @@ def is_client_written(managed_fields: object, annotation_key: str) -> bool:
         managed_fields: `metadata.managedFields`, as it is.
         annotation_key: the whole key, with its prefix.
     """
+    key = f"f:{annotation_key}"
     entries = managed_fields if isinstance(managed_fields, list) else []
-    return any(f"f:{annotation_key}" in mapping_at(entry, _ANNOTATIONS) for entry in entries)
+    return any(key in mapping_at(entry, _ANNOTATIONS) for entry in entries)
 
 
-def _entry_owns(entry: Any, keys: tuple[str, ...]) -> bool | None:
+def _entry_owns(entry: Any, keys: Sequence[str]) -> bool | None:
     if not (type(entry) is dict or isinstance(entry, Mapping)) or entry.get("fieldsType") not in (
         None,
         "FieldsV1",

@@ -94,7 +94,17 @@ def effective_requests(pod: Mapping[str, Any]) -> Requests:
 
 def own_requests(pod: Mapping[str, Any]) -> Requests:
     """`effective_requests` without the overhead, which the runtime class adds and the author of a pod cannot change."""
-    requests = combined_requests((each.role, container_requests(each.value)) for each in containers(pod))
+    return with_pod_level(pod, [(each.role, container_requests(each.value)) for each in containers(pod)])
+
+
+def with_pod_level(pod: Mapping[str, Any], parts: Iterable[tuple[Role, Requests]]) -> Requests:
+    """`own_requests`, where it is known what its containers ask for.
+
+    Args:
+        pod: for its own resources.
+        parts: as for `combined_requests`.
+    """
+    requests = combined_requests(parts)
     if resources := _map(_map(pod, "spec"), "resources"):
         _apply_pod_level(requests, resources)
     return requests

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from webhook.documents import Path
-from webhook.kube.field_path import list_at, value_at
+from webhook.kube.field_path import is_named, list_at, value_at
 from webhook.kube.pod import Container
 from webhook.kube.quantity import QuantityError, parse_quantity
 from webhook.rules.base import Finding, MutatingRule, Subject, Texts, skip
@@ -98,7 +98,7 @@ class AddSharedMemory(MutatingRule):
 
     def _add(self, subject: Subject, key: str, free: list[Container]) -> None:
         source = {"medium": "Memory", "sizeLimit": self.size_limit}
-        is_ours = partial(_is_named, VOLUME)
+        is_ours = partial(is_named, VOLUME)
         subject.draft.append(VOLUMES, {"name": VOLUME, "emptyDir": source}, key, is_ours, VOLUME)
         for holder in free:
             mount = {"name": VOLUME, "mountPath": MOUNT_PATH}
@@ -117,7 +117,7 @@ class AddSharedMemory(MutatingRule):
 def _volume(pod: Mapping[str, Any]) -> tuple[Path, Any]:
     """Where a volume of our name is, and the volume."""
     for index, volume in enumerate(list_at(pod, VOLUMES)):
-        if _is_named(VOLUME, volume):
+        if is_named(VOLUME, volume):
             return (*VOLUMES, index), volume
     return (), None
 
@@ -137,7 +137,3 @@ def _is_at_shm(mount: Any) -> bool:
     """
     path = value_at(mount, ("mountPath",))
     return isinstance(path, str) and posixpath.normpath("/" + path.lstrip("/")) == MOUNT_PATH
-
-
-def _is_named(name: str, item: Any) -> bool:
-    return bool(value_at(item, ("name",)) == name)

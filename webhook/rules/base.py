@@ -21,7 +21,7 @@ from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Draft
 from webhook.kube.field_path import list_at, mapping_at
 from webhook.kube.node_affinity import Placement, placement_of
-from webhook.kube.pod import Container, Requests, container_requests, containers
+from webhook.kube.pod import Container, Requests, container_requests, containers, with_pod_level
 from webhook.kube.workload import Workload, inspect_workload
 from webhook.rules.bindings import bind
 
@@ -206,7 +206,7 @@ class Received:
     catalogue: Catalogue
     expired: Callable[[], bool] = lambda: False
     now: datetime = LONG_AGO
-    computed: dict[Callable[[Mapping[str, Any]], Any], Any] = field(default_factory=dict)
+    computed: dict[Callable[[Any], Any], Any] = field(default_factory=dict)
     object: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -217,9 +217,9 @@ class Received:
         """Class, communication and accelerators of the pod received."""
         return inspect_workload(self.object, self.catalogue)
 
-    def pools_for(self, pod: Mapping[str, Any]) -> tuple[AcceleratorPool, ...]:
-        """The pools in which the pod could land, as some rule left it."""
-        return possible_pools(self.pools, placement_of(pod), self.workload.accelerators)
+    def pools_for(self, placement: Placement) -> tuple[AcceleratorPool, ...]:
+        """The pools in which the pod could land with this `placement`."""
+        return possible_pools(self.pools, placement, self.workload.accelerators)
 
     @cached_property
     def namespace(self) -> Namespace | Unknown:
@@ -287,6 +287,15 @@ class Subject:
         return self.once(_requests_of)
 
     @property
+    def own_requests(self) -> Requests:
+        """See `webhook.kube.pod.own_requests`."""
+        return self.once(self._own_requests)
+
+    def _own_requests(self, pod: Mapping[str, Any]) -> Requests:
+        requests = self.requests
+        return with_pod_level(pod, [(each.role, requests[each.path]) for each in self.once(containers)])
+
+    @property
     def placement(self) -> Placement:
         """Where the pod may go, as its selector and affinity are now."""
         return self.once(placement_of)
@@ -294,7 +303,7 @@ class Subject:
     @property
     def possible_pools(self) -> tuple[AcceleratorPool, ...]:
         """The pools in which the pod could land, as its affinity is now."""
-        return self.once(self.received.pools_for)
+        return self.once(self.received.pools_for, of=self.placement)
 
     @property
     def holders(self) -> tuple[Container, ...]:
@@ -302,20 +311,21 @@ class Subject:
         paths = set(self.workload.holders)
         return tuple([each for each in self.once(containers) if each.path in paths]) if paths else ()
 
-    def once(self, compute: Callable[[Mapping[str, Any]], _Value]) -> _Value:
+    def once(self, compute: Callable[[Any], _Value], of: Any = None) -> _Value:
         """What follows from the object as it is now; computed again only after a rule wrote.
 
         Args:
             compute: gives the same for the same object within a review, and nobody changes what it gives.
+            of: what of the object it is given, always the same; None for the whole.
         """
         draft = self.draft
         if self._writes != draft.writes:
             self._writes = draft.writes
             # All lanes in which nothing was written share what was found.
             self._known = self.received.computed if draft.object is self.received.object else {}
-        known: dict[Callable[[Mapping[str, Any]], _Value], _Value] = self._known
+        known: dict[Callable[[Any], _Value], _Value] = self._known
         if compute not in known:
-            known[compute] = compute(draft.object)
+            known[compute] = compute(draft.object if of is None else of)
         return known[compute]
 
     @property

@@ -9,7 +9,7 @@ from pydantic import PlainValidator, model_validator
 from webhook.documents import Path
 from webhook.documents.schema import Schema, shown
 from webhook.kube.field_path import mapping_at
-from webhook.kube.pod import containers, own_requests, quantities
+from webhook.kube.pod import containers, quantities
 from webhook.kube.quantity import Quantity, QuantityError, format_quantity, parse_quantity
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail
 
@@ -89,7 +89,7 @@ class LimitOvercommit(ValidatingRule):
         for each in subject.once(containers):
             yield from self._judge(pod, (*each.path, "resources"), subject.requests[each.path])
         if mapping_at(pod, POD_LEVEL):
-            yield from self._judge(pod, POD_LEVEL, own_requests(pod))
+            yield from self._judge(pod, POD_LEVEL, subject.own_requests)
 
     def _judge(
         self, pod: Mapping[str, Any], base: Path, requests: Mapping[str, Quantity]

@@ -9,7 +9,7 @@ from pydantic import model_validator
 from webhook.documents import Path
 from webhook.documents.schema import Schema
 from webhook.kube.field_path import mapping_at, value_at
-from webhook.kube.pod import container_requests, containers, own_requests, quantities
+from webhook.kube.pod import container_requests, containers, quantities
 from webhook.kube.quantity import format_quantity, parse_quantity
 from webhook.rules.base import Finding, Mode, Subject, Texts, ValidatingRule, fail, skip
 from webhook.rules.parameters import AmountParameter, BytesParameter
@@ -105,7 +105,7 @@ class LimitResourcesPerAccelerator(ValidatingRule):
         elif not subject.workload.accelerators:
             yield skip("no accelerator", ("spec", "containers"))
         else:
-            asked = subject.once(own_requests)
+            asked = subject.own_requests
             for resource, limit in (("cpu", self.cpu), ("memory", self.memory)):
                 if limit:
                     yield from self._missing(subject, resource, limit.max)

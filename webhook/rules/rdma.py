@@ -6,7 +6,7 @@ from typing import Any
 
 from webhook.documents import Path
 from webhook.facts import Unknown
-from webhook.kube.field_path import list_at, mapping_at, value_at
+from webhook.kube.field_path import is_named, list_at, mapping_at, value_at
 from webhook.kube.pod import Container
 from webhook.rules.base import Subject
 
@@ -48,7 +48,7 @@ def switched_off(holder: Container) -> Path:
     """Where a container switches RDMA off, () if it does not; of two entries with one name the last counts."""
     entries = list_at(holder.value, ("env",))
     for index in range(len(entries) - 1, -1, -1):
-        if value_at(entries[index], ("name",)) == SWITCH:
+        if is_named(SWITCH, entries[index]):
             value = value_at(entries[index], ("value",))
             is_on = isinstance(value, str) and _NOT_ZERO.match(value)
             return (*holder.path, "env", index) if is_on else ()

@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 from webhook.documents import Path
 from webhook.facts import AcceleratorPool, Rdma, Unknown
 from webhook.facts.pools import ExtendedResource
-from webhook.kube.field_path import list_at, mapping_at, value_at
+from webhook.kube.field_path import is_named, list_at, mapping_at, value_at
 from webhook.kube.file_path import path_parts
 from webhook.kube.managed_fields import owns
 from webhook.kube.pod import Container, containers
@@ -286,7 +286,7 @@ class RequestRDMA(MutatingRule):
 
     def _add_env(self, subject: Subject, key: str, holder: Container) -> None:
         for name, value in self.env.items():
-            is_set = partial(_is_named, name)
+            is_set = partial(is_named, name)
             subject.draft.append((*holder.path, "env"), {"name": name, "value": value}, key, is_set, name)
 
 
@@ -298,6 +298,8 @@ class _Fabric:
 
     def like(self, other: "_Fabric") -> bool:
         """Whether a pod gets the same devices from both."""
+        if self.rdma is other.rdma:
+            return True
         same_ratio = self.rdma.per != "node" or self.devices_per_node == other.devices_per_node
         return self.rdma == other.rdma and same_ratio
 
@@ -319,10 +321,6 @@ def _telling_label(pools: Sequence[AcceleratorPool]) -> str:
     telling = (label for label in labels if any(label not in pool.node_labels.items() for pool in pools[1:]))
     key, value = next(telling, next(iter(labels)))
     return f"{key}: {value}"
-
-
-def _is_named(name: str, entry: Any) -> bool:
-    return bool(value_at(entry, ("name",)) == name)
 
 
 def _amount(fabric: _Fabric, devices: int) -> int | None:
@@ -399,25 +397,28 @@ def _own_devices(
     Without managedFields nobody can tell: then the rule's own work is recognised by being complete.
     """
     wanted = {holder.path: amount for holder, amount in zip(held, amounts, strict=True)}
-    is_rdma = subject.received.catalogue.is_rdma
     present = [
-        (
-            (*container.path, "resources", part, name),
-            quantity,
-            wanted.get(container.path) if name in names else None,
-        )
+        (path, quantity, wanted.get(path[:3]) if path[-1] in names else None)
         for container in subject.once(containers)
-        for part in ("limits", "requests")
-        for name, quantity in mapping_at(container.value, ("resources", part)).items()
-        if quantity is not None and (name in names or is_rdma(name))
+        for path, quantity in _rdma_in(subject, container, names)
     ]
     expected = len(held) * len(names) * 2
     for path, quantity, amount in present:
-        client_wrote = _client_wrote(subject, path)
-        is_ours = client_wrote is False or (client_wrote is None and len(present) == expected)
-        if amount is None or not is_ours or not _is_amount(quantity, amount):
+        is_ours = amount is not None and _is_amount(quantity, amount)
+        client_wrote = is_ours and _client_wrote(subject, path)
+        if not is_ours or client_wrote or (client_wrote is None and len(present) != expected):
             return skip("own devices", path, resource=path[-1], quantity=quantity)
     return None
+
+
+def _rdma_in(subject: Subject, container: Container, names: tuple[str, ...]) -> Iterator[tuple[Path, Any]]:
+    """Where a container states RDMA devices, by the catalogue or these names, and how many."""
+    resources = mapping_at(container.value, ("resources",))
+    is_rdma = subject.received.catalogue.is_rdma
+    for part in ("limits", "requests") if resources else ():
+        for name, quantity in mapping_at(resources, (part,)).items():
+            if quantity is not None and (name in names or is_rdma(name)):
+                yield (*container.path, "resources", part, name), quantity
 
 
 def _is_amount(quantity: Any, amount: int) -> bool:
@@ -432,7 +433,7 @@ def _client_wrote(subject: Subject, path: Path) -> bool | None:
     pod = subject.received.object
     name = value_at(pod, (*path[:3], "name"))
     keyed = ("spec", str(path[1]), f'k:{{"name":"{name}"}}', *map(str, path[3:]))
-    return owns(value_at(pod, ("metadata", "managedFields")), keyed)
+    return owns(mapping_at(pod, ("metadata",)).get("managedFields"), keyed)
 
 
 def _lacks(subject: Subject, holder: Container, capability: str) -> bool:

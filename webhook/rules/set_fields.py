@@ -12,7 +12,7 @@ from webhook.documents import Path
 from webhook.documents.schema import Schema, shown, shown_kind
 from webhook.facts import Unknown
 from webhook.kube.draft import FILL, Replace
-from webhook.kube.field_path import value_at
+from webhook.kube.field_path import is_named, value_at
 from webhook.kube.pod import Container, containers
 from webhook.kube.selectors import SelectorError, compile_label_selector
 from webhook.kube.workload import (
@@ -301,7 +301,7 @@ class SetFields(MutatingRule):
                 continue
             for container in chosen:
                 entry = {"name": name, "value": value}
-                subject.draft.append((*container.path, "env"), entry, key, partial(_is_named, name), name)
+                subject.draft.append((*container.path, "env"), entry, key, partial(is_named, name), name)
 
     def _chosen(self, subject: Subject) -> list[Container]:
         """The containers that the variables are for; ephemeral ones come later, by another call."""
@@ -325,7 +325,3 @@ def _resolve(subject: Subject, path: Path, field: FieldValue) -> str | Finding:
     if path == RUNTIME_CLASS and not _RUNTIME_CLASS_NAME.fullmatch(value):
         return skip("no name", path, **source)
     return value
-
-
-def _is_named(name: str, entry: Any) -> bool:
-    return bool(value_at(entry, ("name",)) == name)

@@ -14,14 +14,15 @@ from webhook.kube.field_path import mapping_at
 from webhook.kube.node_affinity import (
     TERMS,
     Requirement,
+    Term,
     contradiction,
     normalise_toleration,
-    requirements_of,
 )
 from webhook.rules.base import Finding, MutatingRule, Subject, Texts, skip
 from webhook.rules.parameters import RequirementParameter
 
 TOLERATIONS: Path = ("spec", "tolerations")
+_FIRST_TERM: Path = (*TERMS, 0)
 KUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/managed", "kueue.x-k8s.io/podset")
 """Kueue puts a flavor's node labels into the selector of such pods (kubernetes-sigs/kueue:pkg/controller/constants)."""
 
@@ -202,20 +203,20 @@ def _require(subject: Subject, requirement: Requirement, key: str) -> None:
     if any(own.implies(requirement) for own in subject.placement.selector):
         return
     terms = subject.placement.terms
-    places: list[Path] = (
-        [(*TERMS, 0)] if terms is None else [term.path for term in terms if not term.is_empty]
-    )
-
-    def says_it(item: object) -> bool:
-        return any(own.implies(requirement) for own in requirements_of([item]))
-
+    places = [_FIRST_TERM] if terms is None else [term.path for term in terms if _lacks(term, requirement)]
     for place in places:
         subject.draft.append(
-            (*place, "matchExpressions"), requirement.to_json(), key, says_it, requirement.shown
+            (*place, "matchExpressions"), requirement.to_json(), key, lambda _: False, requirement.shown
         )
+
+
+def _lacks(term: Term, requirement: Requirement) -> bool:
+    """Whether a term that matches nodes does not say it already."""
+    return not term.is_empty and not any(own.implies(requirement) for own in term.requirements)
 
 
 def _tolerate(draft: Draft, toleration: Toleration, key: str) -> None:
     item, meaning = toleration.as_json, toleration.meaning
-    identity = "/".join(str(part) for part in meaning if part not in ("", None))
-    draft.append(TOLERATIONS, item, key, lambda other: normalise_toleration(other) == meaning, identity)
+    draft.append(
+        TOLERATIONS, item, key, lambda other: normalise_toleration(other) == meaning, toleration.identity
+    )
