@@ -133,7 +133,7 @@ def _decision(outcome: Outcome, *, mutating: bool) -> str:
     would_warn = any(mode is Mode.WARN for mode, _ in outcome.would_change)
     if not mutating and Action.DENY in actions:
         return "deny"
-    if mutating and outcome.patch:
+    if mutating and outcome.patch and not outcome.marked:
         return "mutate"
     if Action.WARN in actions or would_warn:
         return "warn"

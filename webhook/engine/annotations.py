@@ -89,6 +89,26 @@ def record(draft: Draft, changes: Iterable[Change], policies: str, decision: str
         draft.put(ANNOTATIONS, {CHANGES: text, POLICIES: policies, DECISION: decision})
 
 
+def mark(draft: Draft, policies: str) -> None:
+    """Write under which policies an object was looked at and left as it is; an earlier pass that changed it says more.
+
+    Args:
+        draft: the object.
+        policies: the hash of the policy set.
+    """
+    if POLICIES not in mapping_at(draft.original, ANNOTATIONS):
+        with suppress(DraftError):
+            draft.put(ANNOTATIONS, {POLICIES: policies})
+
+
+def fields_written(thing: Mapping[str, Any]) -> frozenset[str]:
+    """The fields that the object's record names, as `Change.field` writes them; none where a client wrote the record."""
+    if not carried(thing, CHANGES):
+        return frozenset()
+    paths = (entry.get("path") for entry in recorded(thing))
+    return frozenset(path for path in paths if isinstance(path, str))
+
+
 def _is_forged(thing: Mapping[str, Any], name: str) -> bool:
     return is_client_written(mapping_at(thing, ("metadata",)).get("managedFields"), name)
 

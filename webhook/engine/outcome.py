@@ -43,6 +43,7 @@ class Outcome(NamedTuple):
         later: of a controller, what the enforced mutations will change in its pods and claims, at the template's own places.
         patch: JSON Patch from the object received to `object`, annotations included.
         exempt: why no rule looked at the object; "" if rules did.
+        marked: whether the patch does no more than say that podgate saw the object.
     """
 
     request: AdmissionRequest
@@ -56,6 +57,7 @@ class Outcome(NamedTuple):
     patch: list[dict[str, Any]] = []
     exempt: str = ""
     decision_id: str = ""
+    marked: bool = False
 
     @property
     def allowed(self) -> bool:

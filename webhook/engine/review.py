@@ -13,6 +13,7 @@ from functools import partial
 from typing import Literal
 
 from webhook.engine import annotations
+from webhook.engine.change_over import ChangeOver, policies_of
 from webhook.engine.decide import decide, weakest_action, worst_action, worst_result
 from webhook.engine.exempt import exemption
 from webhook.engine.lanes import Lanes, Ran, run_mutations
@@ -34,6 +35,7 @@ from webhook.rules.base import (
     Mode,
     Received,
     Result,
+    Sentence,
     Subject,
     fail,
 )
@@ -67,6 +69,14 @@ class Gate:
         """Whether a policy, or a rule of one, is to be judged; no override changes a failurePolicy."""
         return self.failure_policy in (None, thing.failure_policy)
 
+    @property
+    def marks(self) -> bool:
+        """Whether what is left as it is says so: else a replica with older policies takes it for an object that was not seen.
+
+        Where nothing is enforced, nothing is written at all.
+        """
+        return not self.settled and any(Mode.ENFORCE in policy.modes for policy in self.policy_set.policies)
+
     def receive(self, request: AdmissionRequest) -> Received:
         """The request with what rules may ask of it."""
         known = self.policy_set
@@ -97,6 +107,9 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
         run_mutations(_candidates(gate, lanes.real, "CREATE"), lanes)
     changes = draft.changes()
     decision = _shown_decision(request)
+    marked = created and not changes and not forged and kind is None and gate.marks
+    if marked:
+        annotations.mark(draft, gate.policy_set.hash)
     if changes and created and not forged:
         annotations.record(draft, changes, gate.policy_set.hash, decision)
     return Outcome(
@@ -109,6 +122,7 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
         would_change=tuple(_would_change(lanes, changes)),
         patch=draft.patch(),
         decision_id=decision,
+        marked=marked,
     )
 
 
@@ -224,7 +238,7 @@ def _sees_mutations(gate: Gate, candidates: Sequence[Candidate]) -> bool:
 
 def _verify(gate: Gate, lanes: Lanes, as_received: View) -> Iterator[Report]:
     """What the mutating rules would still write, and what else is wrong with what they own."""
-    settled = gate.settled and _policies_of(as_received) in ("", gate.policy_set.hash)
+    settled = gate.settled and policies_of(as_received) in ("", gate.policy_set.hash)
     missing: dict[str, list[Change]] = {}
     for change in lanes.real.subject.draft.changes():
         missing.setdefault(change.rule, []).append(change)
@@ -242,15 +256,13 @@ def _verify(gate: Gate, lanes: Lanes, as_received: View) -> Iterator[Report]:
         yield _report(compiled, own or findings)
 
 
-def _policies_of(view: View) -> str:
-    """The hash of the set that changed the object, "" if none did; a client that names one gets no grace for it."""
-    return annotations.carried(view.subject.object, annotations.POLICIES)
-
-
 def _unapplied(changes: Sequence[Change]) -> tuple[Finding, ...]:
     if not changes:
         return ()
-    return (fail("unapplied", changes[0].path, fields=", ".join(change.field for change in changes)),)
+    first = changes[0]
+    # What would be appended is not in the object: its list is the place.
+    place = first.path[:-1] if first.appended else first.path
+    return (fail("unapplied", place, fields=Sentence(", ".join([change.field for change in changes]))),)
 
 
 def _own_verification(ran: Ran, view: View) -> tuple[Finding, ...]:
@@ -262,6 +274,7 @@ def _judge(gate: Gate, candidates: Sequence[Candidate], as_received: View, audit
     request = as_received.received.request
     stored = _stored(gate, request) if request.operation == "UPDATE" else None
     spec_stays = stored is not None and _same_spec(as_received, stored)
+    change_over = _change_over(gate, as_received)
     for candidate in candidates:
         if not (candidate.validating and gate.judges(candidate.policy)):
             continue
@@ -274,7 +287,17 @@ def _judge(gate: Gate, candidates: Sequence[Candidate], as_received: View, audit
             if findings and stored is not None:
                 old = _known_findings(candidate, compiled, stored)
                 own = tuple(_brought(findings, as_received, old, stored))
+            elif change_over is not None:
+                own = change_over.excused(findings, partial(_findings_of, candidate, compiled.key))
             yield _report(compiled, own)
+
+
+def _change_over(gate: Gate, as_received: View) -> ChangeOver | None:
+    """For a new object whose mutating call other policies than ours answered, or may have answered."""
+    theirs, received = policies_of(as_received), as_received.received
+    if received.request.operation != "CREATE" or theirs == gate.policy_set.hash:
+        return None
+    return ChangeOver(gate.policy_set, received) if theirs or not gate.settled else None
 
 
 def _findings(
@@ -305,6 +328,11 @@ def _same_spec(now: View, stored: View) -> bool:
 
 def _known_findings(candidate: Candidate, compiled: CompiledRule, stored: View) -> tuple[Finding, ...]:
     return next((findings for rule, findings in _findings(candidate, stored, stored) if rule is compiled), ())
+
+
+def _findings_of(candidate: Candidate, key: str, view: View) -> tuple[Finding, ...]:
+    """What the rule of this key, as an override may have it, finds in a view of the object."""
+    return next((findings for rule, findings in _findings(candidate, view, view) if rule.key == key), ())
 
 
 def _brought(
