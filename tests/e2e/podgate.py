@@ -33,7 +33,12 @@ STOP_SECONDS = 15
 CALL_SECONDS = 5
 MAIN = "from webhook.cli.main import main; main()"
 PROGRAM = (sys.executable, "-P", "-c", MAIN)
-SETTLED = (sys.executable, "-P", "-c", f"import webhook.server.state as state; state.SETTLE_SECONDS = 0; {MAIN}")
+SETTLED = (
+    sys.executable,
+    "-P",
+    "-c",
+    f"import webhook.server.state as state; state.SETTLE_SECONDS = 0; {MAIN}",
+)
 """One whose grace after a start or a change of policies, two minutes, is over at once."""
 
 
@@ -42,11 +47,14 @@ class Podgate:
 
     Attributes:
         folder: certificates (`tls.crt`, `tls.key`, `ca.crt`, `ca.key`), `facts/` and the log.
+        host: where it listens, an address of this machine.
         policies: folders or files; what changes in them is followed.
         facts: the folder of facts; `write_facts` fills it.
         options: more of `podgate serve`.
         program: how it is started: `PROGRAM` or `SETTLED`.
     """
+
+    host = HOST
 
     def __init__(
         self, folder: Path, policies: Sequence[Path] = (SHIPPED, SITE), options: Sequence[str] = ()
@@ -73,7 +81,7 @@ class Podgate:
     @property
     def url(self) -> str:
         """Where it listens, without a path."""
-        return f"https://{HOST}:{self.port}"
+        return f"https://{self.host}:{self.port}"
 
     @property
     def ca_bundle(self) -> str:
@@ -94,7 +102,7 @@ class Podgate:
 
     def start(self) -> None:
         """Start, and wait until it is ready."""
-        words = ["--bind", f"{HOST}:{self.port}"]
+        words = ["--bind", f"{self.host}:{self.port}"]
         words += ["--cert", str(self.folder / "tls.crt"), "--key", str(self.folder / "tls.key")]
         words += [word for path in self.policies for word in ("--policies", str(path))]
         if any(self.facts.iterdir()):
@@ -150,7 +158,7 @@ class Podgate:
     def get(self, path: str) -> tuple[int, str]:
         """Code and text of a GET, over TLS that is verified."""
         context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
-        connection = http.client.HTTPSConnection(HOST, self.port, timeout=CALL_SECONDS, context=context)
+        connection = http.client.HTTPSConnection(self.host, self.port, timeout=CALL_SECONDS, context=context)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
