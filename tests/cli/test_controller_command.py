@@ -84,6 +84,14 @@ def test_cert_manager(fake: FakeCluster, run: Callable[..., Result]) -> None:
     assert CA not in fake.objects
 
 
+def test_where_nobody_can_say_whether_a_call_would_succeed_nothing_blocks(
+    fake: FakeCluster, run: Callable[..., Result]
+) -> None:
+    fake.refused[f"{SYSTEM}/services"] = 403
+    assert run("controller", "--policies", SHIPPED, "--once", "--enforce").exit_code == 0
+    assert {entry["failurePolicy"] for entry in fake.objects[VALIDATING]["webhooks"]} == {"Ignore"}
+
+
 def test_while_another_leads_one_look_is_refused(fake: FakeCluster, run: Callable[..., Result]) -> None:
     spec = {"holderIdentity": "other", "leaseDurationSeconds": 30}
     fake.objects[LEASE] = {"metadata": {"name": "podgate-controller", "resourceVersion": "1"}, "spec": spec}

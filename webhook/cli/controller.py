@@ -314,9 +314,14 @@ def _replicas(api: Api, place: _Place) -> tuple[Any, ...]:
 
 
 def _faults(api: Api, place: _Place, path: str, bundle: bytes) -> tuple[str, ...]:
+    from webhook.cluster import ApiError  # noqa: PLC0415
     from webhook.controller.replicas import faults_of  # noqa: PLC0415
 
-    return faults_of(_replicas(api, place), place.names[0], path, bundle)
+    try:
+        replicas = _replicas(api, place)
+    except ApiError as error:
+        return (str(error),)
+    return faults_of(replicas, place.names[0], path, bundle)
 
 
 def _look(api: Api, place: _Place) -> tuple[bytes | None, ...]:
