@@ -714,6 +714,7 @@ def test_an_amount_that_is_no_quantity_is_somebody_elses() -> None:
         "two sources",
         "per node of what",
         "count beside a pool",
+        "two keys beside a pool",
         "unclear without pools",
         "zero",
         "no device",
