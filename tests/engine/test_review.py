@@ -23,6 +23,7 @@ from tests.engine.gates import (
     training_pod,
     with_rule,
 )
+from webhook.documents import Path
 from webhook.engine import mutate, review, validate
 from webhook.engine.annotations import POLICIES
 from webhook.facts import Facts, Unknown
@@ -560,3 +561,24 @@ def test_no_rule_writes_through_a_view_of_another_object() -> None:
     one, two = (mutate(gate(policies), request(container() | {"spec": None})) for _ in range(2))
     assert one.patch == two.patch
     assert {"op": "add", "path": "/spec", "value": {"x": {"y": 1}}} in one.patch
+
+
+NAMED_PLACES: dict[str, tuple[Json, Json, Path]] = {
+    "an item": (
+        {"setNodeAffinity": {"tolerations": [GPU_TAINT]}},
+        training_pod(),
+        ("spec", "tolerations"),
+    ),
+    "an item of a container": (
+        {"setFields": {"env": {"NCCL_DEBUG": "WARN"}}},
+        training_pod(),
+        ("spec", "containers", 0, "env"),
+    ),
+    "a field": ({"setFields": {"schedulerName": "volcano"}}, training_pod(), ("spec", "schedulerName")),
+}
+
+
+@pytest.mark.parametrize(("rule", "thing", "place"), NAMED_PLACES.values(), ids=NAMED_PLACES)
+def test_what_was_not_appended_is_missed_in_its_list(rule: Json, thing: Json, place: Path) -> None:
+    outcome = validate(gate(load(policy("p", rule))), request(thing))
+    assert [finding.path for report in outcome.reports for finding in report.findings] == [place]

@@ -59,7 +59,7 @@ Texts = Mapping[str, Mapping[str, Text]]
 
 
 class Sentence(str):
-    """An argument of a finding that is no value from an object but a text by whoever wrote the policy."""
+    """An argument of a finding that is no single value of an object: a text by whoever wrote the policy, or a list of fields."""
 
     __slots__ = ()
 
