@@ -143,8 +143,9 @@ class Nodes:
             self._running[WEBHOOK].signal(signal.SIGCONT)
 
     def log(self, name: str) -> str:
-        """What a Deployment's processes wrote."""
-        return self._log(name).read_text(errors="replace")
+        """What a Deployment's processes wrote, "" where none was started."""
+        path = self._log(name)
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
