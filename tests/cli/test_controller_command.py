@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,6 +100,15 @@ def test_while_another_leads_one_look_is_refused(fake: FakeCluster, run: Callabl
     assert result.exit_code == 3
     assert result.stderr == "Error: another controller leads: stop it, or leave this to it\n"
     assert set(fake.objects) == {LEASE}
+
+
+def test_one_look_that_takes_longer_than_it_leads_is_said(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webhook.controller.leadership.Leadership.leads", property(lambda _: next(answers)))
+    answers = chain([True], repeat(False))
+    result = run("controller", "--policies", SHIPPED, "--once")
+    assert (result.exit_code, result.stderr) == (3, "Error: the Lease is not ours any more: try again\n")
 
 
 def test_a_new_ca_is_asked_for_and_made(fake: FakeCluster, run: Callable[..., Result]) -> None:

@@ -247,6 +247,7 @@ def _assemble(
 def _look_once(parts: _Parts) -> None:
     """One look, if nobody else leads."""
     from webhook.controller.certificates import CertificatesError  # noqa: PLC0415
+    from webhook.controller.leadership import NotLeaderError  # noqa: PLC0415
 
     try:
         with said():
@@ -256,6 +257,8 @@ def _look_once(parts: _Parts) -> None:
             click.echo(parts.reconciler.reconcile())
     except CertificatesError as error:
         raise LookError(str(error)) from error
+    except NotLeaderError as error:
+        raise LookError(f"{error}: try again") from error
     finally:
         parts.leadership.stop()
 
