@@ -101,13 +101,14 @@ def load_on(cluster: Cluster, namespace: str, judge: Callable[[Json], str]) -> L
 def what_is_missing(stored: Json) -> str:
     """Of the mutations of `SETTERS`."""
     metadata, spec = stored["metadata"], stored["spec"]
-    tolerated = {each.get("key") for each in spec["tolerations"]}
+    labels, annotations = metadata.get("labels", {}), metadata.get("annotations", {})
+    tolerated = {each.get("key") for each in spec.get("tolerations", [])}
     found = {
-        "label": metadata["labels"].get(LABEL) == "passed",
+        "label": labels.get(LABEL) == "passed",
         "priority": spec.get("priority") == TRAINING,
         "affinity": "nvidia.com/gpu.present" in str(spec.get("affinity")),
         "toleration": GPU in tolerated,
-        "record": HASH in metadata["annotations"],
+        "record": HASH in annotations,
     }
     return ", ".join(f"no {name}" for name, is_there in found.items() if not is_there)
 
