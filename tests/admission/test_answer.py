@@ -321,6 +321,15 @@ def test_the_record() -> None:
     )
 
 
+@pytest.mark.parametrize("mode", ["warn", "audit"])
+def test_the_record_says_what_a_policy_would_change(mode: str) -> None:
+    priority = {"setPriorityClass": {"class": "ai-train-high"}}
+    policies = load(policy("p", priority, mode=mode), policy("q", {"setFields": {"labels": {"a": "b"}}}))
+    record = record_of(policies, MUTATE, training_pod())
+    assert record.changes == (("q", "r0", "metadata.labels.a"),)
+    assert record.would_change == (("p/r0", "spec.priorityClassName"), ("p/r0", "spec.priority"))
+
+
 def test_the_record_counts_the_warnings_that_are_sent() -> None:
     policies = load(policy("p", says("bad", "mend it"), says("worse", "mend it"), mode="warn"))
     assert record_of(policies, VALIDATE, pod()).warnings == 2

@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.server.standin import review_record
-from webhook.server.logs import MAX_FRAMES, MAX_TEXT, configure_logs, render_line, review_line, trace_of
+from webhook.server.logs import (
+    MAX_FRAMES,
+    MAX_LISTED,
+    MAX_TEXT,
+    configure_logs,
+    render_line,
+    review_line,
+    trace_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,6 +75,21 @@ def test_long_texts_are_cut_so_that_a_line_is_written_in_one_piece() -> None:
     assert line["name"] == "n" * (MAX_TEXT - 1) + "…"
     assert line["duration_ms"] == 1.234
     assert len(render_line(line)) < 4096
+
+
+def test_what_would_change_is_said_with_its_rule() -> None:
+    record = review_record({"uid": "u"}, "mutate", "hash")
+    would = (("priority/class", "spec.priorityClassName"), ("priority/class", "spec.priority"))
+    line = review_line(record._replace(would_change=would), 0.001)
+    assert line["would_change"] == ["priority/class spec.priorityClassName", "priority/class spec.priority"]
+    many = review_line(record._replace(would_change=(("r" * 400, "f"),) * 50), 0.001)
+    assert len(many["changes"]) + len(many["would_change"]) == MAX_LISTED
+    assert many["would_change"][0] == "r" * (MAX_TEXT - 1) + "…"
+    full = record._replace(changes=(("p", "r", "f"),) * 50, would_change=would)
+    assert (len(review_line(full, 0.001)["changes"]), review_line(full, 0.001)["would_change"]) == (
+        MAX_LISTED,
+        [],
+    )
 
 
 def caught(raising: Callable[[], object]) -> Exception:

@@ -221,6 +221,7 @@ def test_one_line_a_review(client: FlaskClient) -> None:
         "decision": "allow",
         "failed": [],
         "changes": ["spec.priorityClassName"],
+        "would_change": [],
         "warnings": 0,
         "policies": "one",
     }

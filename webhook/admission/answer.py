@@ -38,6 +38,7 @@ class ReviewRecord(NamedTuple):
         results: policy, rule, result and mode of every rule that applied.
         changes: policy, rule and field of every change made.
         warnings: how many the caller is sent.
+        would_change: rule and field of every change that a policy in warn or audit mode would make besides.
     """
 
     uid: str
@@ -54,6 +55,7 @@ class ReviewRecord(NamedTuple):
     changes: tuple[tuple[str, str, str], ...]
     policies: str
     warnings: int
+    would_change: tuple[tuple[str, str], ...] = ()
 
 
 class Answer(NamedTuple):
@@ -125,6 +127,7 @@ def _record(outcome: Outcome, endpoint: Endpoint, warnings: int) -> ReviewRecord
         changes=tuple((*change.rule.split("/", 1), change.field) for change in outcome.changes),  # type: ignore[misc]
         policies=outcome.policy_set.hash,
         warnings=warnings,
+        would_change=tuple([(change.rule, change.field) for _, change in outcome.would_change]),
     )
 
 

@@ -119,6 +119,7 @@ class ForeignLines(logging.Handler):
 def review_line(record: ReviewRecord, seconds: float) -> dict[str, Any]:
     """What is said about one review: who asked for what, what came out, and why; no value of the object."""
     failed = [f"{policy}/{rule}" for policy, rule, result, _ in record.results if result in {"fail", "error"}]
+    left = max(0, MAX_LISTED - len(record.changes))  # both lists of changes together are as long as one
     return {
         "uid": _short(record.uid),
         "decision_id": record.decision_id,
@@ -132,6 +133,7 @@ def review_line(record: ReviewRecord, seconds: float) -> dict[str, Any]:
         "decision": str(record.decision),
         "failed": failed[:MAX_LISTED],
         "changes": [_short(field) for _policy, _rule, field in record.changes[:MAX_LISTED]],
+        "would_change": [_short(f"{rule} {field}") for rule, field in record.would_change[:left]],
         "warnings": record.warnings,
         "duration_ms": round(seconds * 1000, 3),
         "policies": record.policies,
