@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import signal
@@ -86,7 +87,7 @@ def _knows_the_class(podgate: Podgate) -> bool:
     connection.request("POST", "/mutate", body, {"Content-Type": "application/json"})
     answer = json.loads(connection.getresponse().read())
     connection.close()
-    return "patch" in answer["response"]
+    return b"/spec/priorityClassName" in base64.b64decode(answer["response"].get("patch", ""))
 
 
 @pytest.fixture
