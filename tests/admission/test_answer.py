@@ -144,6 +144,17 @@ def test_so_many_changes_in_thought() -> None:
     assert found[20:] == ["… and 10 more; podgate check shows all"]
 
 
+@pytest.mark.parametrize(
+    ("length", "start"), [(60, "metadata.labels.x"), (61, "…tadata.labels.xx")], ids=["60", "61"]
+)
+def test_of_a_long_field_the_end_is_said(length: int, start: str) -> None:
+    label = "x" * (length - len("metadata.labels."))
+    policies = load(policy("p", {"setFields": {"labels": {label: "v"}}}, mode="warn"))
+    (warning,) = response_of(review_of(pod()), MUTATE, policies)["warnings"]
+    field = warning.removeprefix("[p/r0] would set ").removesuffix(" to v")
+    assert (len(field), field[: len(start)]) == (60, start)
+
+
 def test_each_finding_is_shown_where_its_own_ceiling_puts_it() -> None:
     policies = finds(
         fail("bad", ("spec", "denied")),
@@ -248,6 +259,9 @@ def test_own_texts_are_shown_in_every_language() -> None:
     status = response_of(review_of(training_pod()), VALIDATE, policies, languages=("en", "zh"))["status"]
     assert status["message"].splitlines()[0] == "Too many."
     assert status["message"].splitlines()[-1] == "  太多。Ask"
+    alike = load(policy("p", CAP | own | {"message": "Too many"}))
+    status = response_of(review_of(training_pod()), VALIDATE, alike, languages=("en", "zh"))["status"]
+    assert status["message"].splitlines()[-1].startswith("  why:")
     first = response_of(review_of(training_pod()), VALIDATE, policies, languages=("zh",))["status"]
     assert first["details"]["causes"][0]["message"] == "太多"
 

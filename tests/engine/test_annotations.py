@@ -154,6 +154,12 @@ def test_a_decision_has_a_name_whatever_is_asked(thing: Any) -> None:
     assert len(decision_id(AdmissionRequest(kind="Pod", resource="pods", object=thing))) == 8
 
 
+def test_a_decision_has_a_name_for_what_utf_8_cannot_hold() -> None:
+    names = {decision_id(request(training_pod(priority=2**70), name=name)) for name in ("\ud800", "p")}
+    numbers = {decision_id(request(training_pod(priority=number))) for number in (2**70, 2**71)}
+    assert (len(names), len(numbers)) == (2, 2)
+
+
 def test_numbers_of_a_file_that_json_cannot_hold() -> None:
     thing = training_pod(priority=2**70)
     outcome = mutate(GATE, request(thing, from_api_server=False))

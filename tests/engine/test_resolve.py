@@ -288,6 +288,7 @@ def test_whoever_uses_an_exception_that_ends_soon_is_warned_once() -> None:
 OPT_OUTS = {
     "with a reason": ("limits: debugging", True),
     "among others": ("other: x; limits: debugging", True),
+    "a reason with a colon": ("limits: see https://tickets.example/7", True),
     "without a reason": ("limits:", False),
     "another policy": ("labels: debugging", False),
     "the policy's name alone": ("limits", False),

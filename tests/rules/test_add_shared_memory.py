@@ -230,6 +230,10 @@ REFUSED = {
 }
 
 
+def test_the_smallest_size_is_one_byte() -> None:
+    assert load_problems(policy({"addSharedMemory": {"sizeLimit": "1"}})) == []
+
+
 @pytest.mark.parametrize(("parameters", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_size_must_be_one(parameters: Json, message: str) -> None:
     assert load_problems(policy({"addSharedMemory": parameters})) == [message]

@@ -156,6 +156,15 @@ REFUSED = {
         ),
         "remove nvidia.com/gpu.product In [Tesla-T4], or ask for the accelerators of nvidia",
     ),
+    "an Ascend pod on nodes with some number of NVIDIA's": (
+        pod("huawei.com/Ascend910", 8, affinity=affinity([expression("nvidia.com/gpu.count", "Gt", "3")])),
+        f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms",
+        (
+            "the pod asks for 8 huawei.com/Ascend910 but its placement (nvidia.com/gpu.count Gt [3]) "
+            "takes it to nodes of nvidia"
+        ),
+        "remove nvidia.com/gpu.count Gt [3], or ask for the accelerators of nvidia",
+    ),
     "selector and affinity exclude each other": (
         pod(nodeSelector={"zone": "a"}, affinity=affinity([expression("zone", "In", "b", "c")])),
         "spec.nodeSelector.zone",
@@ -168,6 +177,13 @@ REFUSED = {
 @pytest.mark.parametrize(("thing", "field", "message", "remedy"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_is_refused_and_why(thing: dict[str, Any], field: str, message: str, remedy: str) -> None:
     (finding,) = findings(subject_of(thing))
+    assert finding.result is Result.FAIL
+    assert format_field(thing, finding.path) == field
+    assert said(finding) == (message, remedy)
+    assert said(finding, "zh") != (message, remedy)
+
+
+def said(finding: Finding, language: str = "en") -> tuple[str, str]:
     policy = b"""
 apiVersion: podgate.dev/v1alpha1
 kind: PodPolicy
@@ -181,10 +197,8 @@ spec:
     checkPlacement: {}
 """
     rule = load_policy_set([("p.yaml", policy)]).policy_set.policies[0].rules[0]
-    assert finding.result is Result.FAIL
-    assert format_field(thing, finding.path) == field
-    assert tuple(say(rule, finding, "en")) == (message, remedy)
-    assert say(rule, finding, "zh").message != message
+    words = say(rule, finding, language)
+    return words.message, words.remediation
 
 
 TAINT = {"key": GPU, "effect": "NoSchedule"}
@@ -230,3 +244,23 @@ def test_pools_are_asked_where_nodes_do_not_help(thing: dict[str, Any], text: st
 def test_without_pools_and_nodes_it_is_said_that_nobody_knows() -> None:
     (finding,) = findings(subject_of(pod()))
     assert (finding.result, finding.text) == (Result.SKIP, "nodes unknown")
+    assert said(finding)[0] == (
+        "whether a node could take the pod is not judged: no facts about the cluster were given"
+    )
+
+
+def test_the_pools_to_choose_among_are_named() -> None:
+    pools = (H100, H100.model_copy(update={"name": "h200"}))
+    (finding,) = findings(subject_of(pod(count=9), pools))
+    assert said(finding) == (
+        "no pool or node that this pod may go to could ever give it 9 nvidia.com/gpu",
+        "ask for fewer, or choose among: h100, h200",
+    )
+
+
+def test_a_node_must_have_everything_that_is_asked_for() -> None:
+    thing, mig = pod(), "nvidia.com/mig-1g.5gb"
+    thing["spec"]["containers"][0]["resources"]["limits"][mig] = "1"
+    both = node({}, 8) | {"status": {"allocatable": {GPU: "8", mig: "1"}}}
+    found = [[each.text for each in findings(subject_of(thing, facts=(one,)))] for one in (node({}, 8), both)]
+    assert found == [["nowhere"], []]

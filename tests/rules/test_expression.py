@@ -266,6 +266,21 @@ def test_a_rule_acts_on_the_resources_that_it_names() -> None:
     assert not review(jobs, **claim).allowed
 
 
+def test_what_is_no_pod_is_no_workload() -> None:
+    claims = load(
+        """
+        resources: [persistentvolumeclaims]
+        validations:
+        - expression: workload.class == "other" && workload.communication == "none" && workload.owner == ""
+        - expression: workload.accelerators == 0 && workload.vendor == "" && workload.replicas == 1
+        - expression: acceleratorCount("*/*") == 0
+        """,
+        "[CREATE]",
+    )
+    claim = {"kind": "PersistentVolumeClaim", "resource": "persistentvolumeclaims", "object": {"spec": {}}}
+    assert [report.result for report in review(claims, **claim).reports] == [Result.PASS]
+
+
 IMAGES = load(
     f"""
     validations:

@@ -268,6 +268,22 @@ def test_what_is_refused_and_why(subject: Subject, field: str, said: tuple[str, 
     assert say(rule, finding, "zh").message != said[0]
 
 
+def test_a_pod_that_talks_to_no_other_is_told_why_it_is_thought_so() -> None:
+    (finding,) = findings(subject_of(worker(nodes=1)))
+    evidence = finding.args["evidence"]
+    rule = load_policy_set([("p.yaml", POLICY)]).policy_set.policies[0].rules[0]
+    assert say(rule, finding, "en").message == f"no accelerator talks to another node: {evidence}"
+    assert evidence == subject_of(worker(nodes=1)).workload.communication_evidence
+
+
+def test_every_device_of_the_fabric_is_named() -> None:
+    fabric = pool("rails", IB)
+    rdma = fabric.rdma and fabric.rdma.model_copy(update={"resource_names": ("rdma/a", "rdma/b")})
+    (finding,) = findings(subject_of(worker(), (fabric.model_copy(update={"rdma": rdma}),)))
+    rule = load_policy_set([("p.yaml", POLICY)]).policy_set.policies[0].rules[0]
+    assert say(rule, finding, "en").remediation == REQUEST.format("rdma/a, rdma/b")
+
+
 def test_a_pod_on_one_node_still_needs_the_capability_for_its_rdma() -> None:
     assert failures(subject_of(worker(container(resources=WITH_RDMA), nodes=1))) == ["no lock"]
 

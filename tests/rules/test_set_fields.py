@@ -488,6 +488,9 @@ spec:
 """
     (problem,) = load_policy_set([("p.yaml", text)]).problems
     assert str(problem).startswith("p.yaml:13:24: spec.rules[0].setFields.labels: notebook-name decides")
+    center = b"center:\n          fromNamespaceLabel: x\n          default: a b"
+    (problem,) = load_policy_set([("p.yaml", text.replace(b"notebook-name: x", center))]).problems
+    assert str(problem).startswith("p.yaml:14:11: spec.rules[0].setFields.labels: expected a label value")
     own = text.replace(b"notebook-name", b"podgate.dev/x")
     (problem,) = load_policy_set([("p.yaml", own)]).problems
     assert str(problem).startswith(

@@ -553,6 +553,10 @@ LOAD_ERRORS: Mapping[str, tuple[Json, str]] = {
         {"matchExpressions": [need("a", "Exists", "b")]},
         "expected no values with Exists, found a list",
     ),
+    "Gt of a key that no label has": (
+        {"matchExpressions": [need("a b", "Gt", "1")]},
+        "expected a label key such as app or kubesphere.io/workspace, found 'a b'",
+    ),
     "Gt with a word": ({"matchExpressions": [need("a", "Gt", "b")]}, "Gt takes one whole number, in quotes"),
     "a label that no node can have": (
         {"byVendor": {"nvidia": {"nodeLabels": {"a": "b c"}}}},

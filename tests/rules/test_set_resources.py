@@ -52,6 +52,10 @@ def resources_of(gate: Gate, thing: Json, index: int = 0) -> Json:
 
 LEFT: dict[str, tuple[Json, list[str]]] = {
     "no accelerator": (pod(container()), ["no accelerator @ spec.containers"]),
+    "no accelerator, and resources of its own": (
+        pod(container(), resources={"requests": {"cpu": "4"}}),
+        ["no accelerator @ spec.containers"],
+    ),
     "zero accelerators": (pod(container(resources={GPU: "0"})), ["no accelerator @ spec.containers"]),
     "a request of its own": (
         pod(stated("requests", cpu="2")),

@@ -73,7 +73,7 @@ def _append(draft: Draft, lost: Iterable[tuple[Path, Any]]) -> None:
 def _was_stored(change: Change, old: Mapping[str, Any], stored: Set[str], thought: Draft) -> bool:
     if change.path[:-1] == TOLERATIONS:
         return change.after in list_at(old, TOLERATIONS)
-    if change.path[: len(TERMS)] == TERMS and len(change.path) > len(TERMS):
+    if change.path[: len(TERMS)] == TERMS:
         term = value_at(thought.object, change.path[: len(TERMS) + 1])
         sent = value_at(thought.original, change.path[: len(TERMS) + 1])
         # a term that is stored as it was sent lacks nothing
