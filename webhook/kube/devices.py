@@ -1,7 +1,7 @@
 """The accelerators that a pod asks for: how many, whose, how shared, and in which containers."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -53,7 +53,9 @@ class _Holding(NamedTuple):
     sharing: frozenset[str]
 
 
-def asked_devices(pod: Mapping[str, Any], catalogue: Catalogue) -> AskedDevices:
+def asked_devices(
+    pod: Mapping[str, Any], catalogue: Catalogue, asking: Iterable[tuple[Container, Requests]] | None = None
+) -> AskedDevices:
     """The accelerators that a pod asks for, by the names that the catalogue knows.
 
     Devices are counted as the scheduler counts (init containers, sidecars); a quantity of zero asks for
@@ -62,9 +64,14 @@ def asked_devices(pod: Mapping[str, Any], catalogue: Catalogue) -> AskedDevices:
     Args:
         pod: as the API server stores it; quantities that cannot be read count as none.
         catalogue: which names are devices, and of whom.
+        asking: the pod's containers and what each asks for (`container_requests`), where that is known already.
     """
-    every = [each for each in containers(pod) if each.role != "ephemeral"]
-    holdings = [holding for each in every if (holding := _holding(each, catalogue))]
+    known = ((each, container_requests(each.value)) for each in containers(pod)) if asking is None else asking
+    parts = [each for each in known if each[0].role != "ephemeral"]
+    every = [container for container, _ in parts]
+    holdings = [
+        found for each, requests in parts if requests and (found := _holding(each, requests, catalogue))
+    ]
     if not holdings:
         holdings = _shared_by_annotation(pod, every)
     paths = {holding.path for holding in holdings}
@@ -75,8 +82,8 @@ def asked_devices(pod: Mapping[str, Any], catalogue: Catalogue) -> AskedDevices:
         return _NOTHING
     return AskedDevices(
         counts=_effective(holdings),
-        vendors=frozenset().union(*(holding.vendors for holding in holdings)),
-        sharing=frozenset().union(*(holding.sharing for holding in holdings)),
+        vendors=frozenset().union(*[holding.vendors for holding in holdings]),
+        sharing=frozenset().union(*[holding.sharing for holding in holdings]),
         holders=tuple(each.path for each in every if each.path in paths),
         has_claims=claims,
     )
@@ -86,14 +93,11 @@ _NOTHING = AskedDevices({}, frozenset(), frozenset(), (), has_claims=False)
 
 
 def _effective(holdings: list[_Holding]) -> dict[str, int]:
-    total = combined_requests((holding.role, holding.counts) for holding in holdings)
+    total = combined_requests([(holding.role, holding.counts) for holding in holdings])
     return {name: math.ceil(count) for name, count in total.items()}
 
 
-def _holding(container: Container, catalogue: Catalogue) -> _Holding | None:
-    if not container.value.get("resources"):
-        return None
-    requests = container_requests(container.value)
+def _holding(container: Container, requests: Requests, catalogue: Catalogue) -> _Holding | None:
     devices: dict[str, tuple[Quantity, Resource]] = {}
     shares: list[tuple[str, Quantity, Resource]] = []
     for name, quantity in requests.items():
@@ -113,8 +117,8 @@ def _holding(container: Container, catalogue: Catalogue) -> _Holding | None:
         container.role,
         container.path,
         counts={name: count for name, (count, _) in devices.items()},
-        vendors=frozenset(resource.vendor for _, resource in devices.values()),
-        sharing=frozenset(_sharing(count, resource, partial) for count, resource in devices.values()),
+        vendors=frozenset([resource.vendor for _, resource in devices.values()]),
+        sharing=frozenset([_sharing(count, resource, partial) for count, resource in devices.values()]),
     )
 
 

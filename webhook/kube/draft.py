@@ -317,28 +317,29 @@ class Draft:
 
     def _way(self, path: Path, kind: type) -> Any:
         """`_writable` without counting; a place is looked for once, until a container is taken away or replaced."""
-        known = self._ways.get(path)
-        if known is not None and type(known) is kind:
-            return known
+        node = self._ways.get(path)
+        if type(node) is kind:
+            return node
         if not path:
             self.object = node = self._copy(self.object)
         else:
             segment = path[-1]
-            parent = self._way(path[:-1], list if isinstance(segment, int) else dict)
+            parent = self._way(path[:-1], list if type(segment) is int else dict)
             node = parent.get(segment) if type(parent) is dict else value_at(parent, (segment,))
             if node is None:
                 node = self._make(parent, segment, kind)
             elif type(node) is not kind and not isinstance(node, kind):
                 place = format_field(self.object, path)
                 raise DraftError(f"{place} is a {type(node).__name__}, not a {kind.__name__}")
-            elif self._copies.get(id(node)) is not node:
+            elif id(node) not in self._copies:
                 node = parent[segment] = self._copy(node)  # equal: nothing to take back
         self._ways[path] = node
         return node
 
     def _make(self, parent: Any, segment: str | int, kind: type) -> Any:
         """An empty container of our own where there is none."""
-        node = self._copy(kind())
+        node = kind()
+        self._copies[id(node)] = node
         if isinstance(segment, int) and segment == len(parent):
             self._append(parent, node)
         else:
@@ -346,10 +347,11 @@ class Draft:
         return node
 
     def _copy(self, node: Any) -> Any:
-        if self._copies.get(id(node)) is node:
+        """A copy of `node`, or itself where it is one of ours; kept, so that its id is not given to another object."""
+        if id(node) in self._copies:
             return node
         copy = node.copy()
-        self._copies[id(copy)] = copy  # kept, so that its id is not given to another object
+        self._copies[id(copy)] = copy
         return copy
 
 
@@ -363,7 +365,7 @@ def _shown(key: tuple[str | int, ...], touched: _Touched) -> str:
 
 def _equal(left: Any, right: Any) -> bool:
     """Equality of JSON values: `true` is not 1."""
-    if type(left) is str:
+    if type(left) is str or left is None:
         return bool(left == right)
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)

@@ -1,9 +1,13 @@
 """Places inside a Kubernetes object, written as its users write them."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from webhook.documents import Path
+
+LONGEST_KEPT = 64
+"""Characters of a name that is kept: those of an object may have any length, and Kubernetes' own are shorter."""
 
 _IDENTITY_KEYS = ("mountPath", "name", "key")
 """What names an item of a list, the first that it has: one volume may be mounted in several places."""
@@ -79,11 +83,9 @@ def format_field(value: Any, path: Path) -> str:
 def format_identified(path: Path, identity: tuple[str | int, ...]) -> str:
     """As `format_field`, for a `path` whose `identity` (of `identify`) is known already."""
     steps = [
-        _step(segment)
+        (_known_step if len(segment) <= LONGEST_KEPT else _step)(segment)
         if isinstance(segment, str)
-        else f"[{name}]"
-        if isinstance(name, int)
-        else f'["{name[1:-1]}"]'
+        else _item_step(name)
         for segment, name in zip(path, identity, strict=True)
     ]
     return "".join(steps).removeprefix(".")
@@ -99,5 +101,13 @@ def item_name(item: Any, index: str | int) -> str | int:
     return index
 
 
+def _item_step(name: str | int) -> str:
+    return f"[{name}]" if isinstance(name, int) else f'["{name[1:-1]}"]'
+
+
 def _step(segment: str) -> str:
     return f".{segment}" if segment.isidentifier() and segment.isascii() else f'["{segment}"]'
+
+
+_known_step = lru_cache(2048)(_step)
+"""The names of fields are few, and those of resources and labels, too."""

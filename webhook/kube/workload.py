@@ -4,7 +4,7 @@ Every answer carries its evidence: the label, annotation, variable or owner that
 make a pod ask for an accelerator: a launcher, a head or a router carries its gang's labels and needs none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -12,6 +12,7 @@ from webhook.documents import Path
 from webhook.kube.accelerators import Catalogue
 from webhook.kube.devices import SHARING_ANNOTATIONS, AskedDevices, asked_devices
 from webhook.kube.field_path import list_at
+from webhook.kube.pod import Container, Requests
 
 WorkloadClass = Literal["training", "inference", "notebook", "other"]
 Communication = Literal["multiNode", "disaggregated", "none"]
@@ -56,14 +57,17 @@ class Workload:
         return self.claims_devices or bool(self.accelerators)
 
 
-def inspect_workload(pod: Mapping[str, Any], catalogue: Catalogue) -> Workload:
+def inspect_workload(
+    pod: Mapping[str, Any], catalogue: Catalogue, asking: Iterable[tuple[Container, Requests]] | None = None
+) -> Workload:
     """What a pod is, by its labels, owner, environment and the devices it asks for.
 
     Args:
         pod: as the API server stores it; wrong types count as absent.
         catalogue: which resource names are accelerators.
+        asking: see `asked_devices`.
     """
-    devices = asked_devices(pod, catalogue)
+    devices = asked_devices(pod, catalogue, asking)
     traits = _read_traits(pod, devices)
     workload_class, class_evidence = _classify(traits)
     communication, communication_evidence = _communicate(traits, workload_class)

@@ -215,7 +215,16 @@ class Received:
     @cached_property
     def workload(self) -> Workload:
         """Class, communication and accelerators of the pod received."""
-        return inspect_workload(self.object, self.catalogue)
+        every = self.once(containers)
+        requests = self.once(_requests_of, of=every)
+        return inspect_workload(self.object, self.catalogue, [(each, requests[each.path]) for each in every])
+
+    def once(self, compute: Callable[[Any], _Value], of: Any = None) -> _Value:
+        """As `Subject.once`, of the object received; `compute` and `of` as there."""
+        known: dict[Callable[[Any], _Value], _Value] = self.computed
+        if compute not in known:
+            known[compute] = compute(self.object if of is None else of)
+        return known[compute]
 
     def pools_for(self, placement: Placement) -> tuple[AcceleratorPool, ...]:
         """The pools in which the pod could land with this `placement`."""
@@ -284,7 +293,7 @@ class Subject:
     @property
     def requests(self) -> Mapping[Path, Requests]:
         """What each container asks for now, by its path; see `container_requests`."""
-        return self.once(_requests_of)
+        return self.once(_requests_of, of=self.once(containers))
 
     @property
     def own_requests(self) -> Requests:
@@ -334,8 +343,8 @@ class Subject:
         return self.once(self.received.bind)
 
 
-def _requests_of(pod: Mapping[str, Any]) -> Mapping[Path, Requests]:
-    return {each.path: container_requests(each.value) for each in containers(pod)}
+def _requests_of(every: tuple[Container, ...]) -> Mapping[Path, Requests]:
+    return {each.path: container_requests(each.value) for each in every}
 
 
 def _labels_of(thing: Mapping[str, Any]) -> Mapping[str, Any]:
