@@ -184,9 +184,13 @@ def test_who_does_not_lead_writes_nothing(cluster: Cluster) -> None:
     assert cluster.writes == []
 
 
-def test_a_dispute_is_said_and_not_fought(cluster: Cluster, lines: list[Any]) -> None:
+@pytest.mark.parametrize(("is_known", "repairs"), [(True, 3), (False, 4)], ids=["as needed", "as it was"])
+def test_a_dispute_is_said_and_not_fought(
+    cluster: Cluster, lines: list[Any], is_known: bool, repairs: int
+) -> None:
+    """Where the policies are not known, the first repair is of what was made, and a row begins after it."""
     now = 1000.0
-    ours = configurations(FakeApi(cluster), monotonic=lambda: now)
+    ours = configurations(FakeApi(cluster), monotonic=lambda: now, is_known=is_known)
     ours.write(ours.read(), CA, {})
 
     def put_back() -> bool:
@@ -196,7 +200,7 @@ def test_a_dispute_is_said_and_not_fought(cluster: Cluster, lines: list[Any]) ->
         cluster.put(MUTATING, stored)
         return ours.write(ours.read(), CA, {})
 
-    assert [put_back() for _ in range(4)] == [True, True, True, False]
+    assert [put_back() for _ in range(repairs + 1)] == [*[True] * repairs, False]
     assert ours.contested == 1
     warnings = [line for line in lines if line["log_level"] == "warning"]
     assert [(line["configuration"], line["managers"], line["next_repair_seconds"]) for line in warnings] == [

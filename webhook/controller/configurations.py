@@ -192,7 +192,7 @@ def _kept(configuration: dict[str, Any], bundle: bytes) -> dict[str, Any]:
     client = {"caBundle": encoded(bundle)} if bundle else {}
     ours = [entry for entry in _entries(configuration) if entry.get("name") in ENTRY_NAMES]
     return {
-        **configuration,
+        "metadata": {},
         "webhooks": [
             {**entry, "clientConfig": {**mapping(entry.get("clientConfig")), **client}} for entry in ours
         ],
