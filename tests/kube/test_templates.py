@@ -1123,6 +1123,7 @@ OWN_INDEX = {"name": "JOB_COMPLETION_INDEX", "value": "7"}
         pytest.param([{"name": "A", "value": "b"}], [{"name": "A", "value": "b"}, INDEX], id="another"),
         pytest.param([OWN_INDEX], [OWN_INDEX], id="its own"),
         pytest.param(["A", 7], ["A", 7, INDEX], id="no variables"),
+        pytest.param([{"name": {}}], [{"name": {}}, INDEX], id="no name"),
         pytest.param("A", [INDEX], id="no list"),
     ],
 )

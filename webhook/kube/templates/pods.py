@@ -137,7 +137,7 @@ def _with_environment(container: Any, variables: list[dict[str, Any]]) -> Any:
         return container
     env = container.get("env")
     own = env if isinstance(env, list) else []
-    names = {each.get("name") for each in own if isinstance(each, dict)}
+    names = [each.get("name") for each in own if isinstance(each, dict)]
     added = [each for each in variables if not (_is_of_a_field(each) and each["name"] in names)]
     return {**container, "env": [*own, *added]} if added else container
 
