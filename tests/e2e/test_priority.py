@@ -395,6 +395,35 @@ def test_the_default_class_is_told_from_a_chosen_one_however_the_pod_comes(
     assert wait_for(all_there, "all pods are there") == expected
 
 
+def test_a_class_that_goes_and_comes_back_with_another_number(
+    cluster: Cluster,
+    namespace: str,
+    start_podgate: Callable[..., Podgate],
+    register: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    furnish(cluster, STARTS[0])
+    live = ("--live", "--kubeconfig", str(cluster.kubeconfig()))
+    register(start_podgate((policies(tmp_path / "policies"),), live, facts=False), change=patient)
+
+    def tried() -> Class | None:
+        """None where podgate has not heard yet: the API server, which looks again at what podgate wrote, refuses the pod."""
+        probe = pod("p", namespace, labels={LABEL: "defaulted"})
+        try:
+            return class_of(cluster.client(ALICE).create(probe, dryRun="All"))
+        except ApiError as error:
+            if not re.fullmatch(KUBERNETES_REFUSES, error.message):
+                raise
+            return None
+
+    assert tried() == TRAIN
+    cluster.remove_priority_class("train")
+    wait_for(lambda: tried() == NONE, "podgate has heard that the class is gone")
+    again = Class("train", 5, NEVER)
+    cluster.add_priority_class("train", again.priority, preemptionPolicy=again.preemption)
+    wait_for(lambda: tried() == again, "podgate has heard of the new class")
+
+
 def one_gpu(thing: Json) -> list[Json]:
     """The neighbour: every pod gets a GPU."""
     resources = {"limits": {GPU: "1"}, "requests": {GPU: "1"}}
