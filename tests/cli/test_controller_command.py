@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cli.fake_cluster import MUTATING, SYSTEM, VALIDATING
-from webhook.controller.policies import FollowedPolicies
+from webhook.controller.policies import OVERLAP_SECONDS, FollowedPolicies
 from webhook.policy import load_policy_set
 
 if TYPE_CHECKING:
@@ -226,12 +226,13 @@ class Files:
     def __init__(self, **policies: Any) -> None:
         self.policies = policies
         self.version = 0
+        self.seconds = 0.0
 
     def change(self, **policies: Any) -> None:
         self.policies, self.version = policies, self.version + 1
 
     def follow(self) -> FollowedPolicies:
-        return FollowedPolicies(self._read, lambda: self.version)
+        return FollowedPolicies(self._read, lambda: self.version, lambda: self.seconds)
 
     def _read(self) -> Any:
         texts = {name: POLICY.format(name=name, max=value) for name, value in self.policies.items()}
@@ -247,6 +248,35 @@ def test_policies_are_read_again_once_they_are_at_rest() -> None:
     followed = files.follow()
     files.change(a=8, b=4)
     assert [names(followed), names(followed)] == [["a"], ["a", "b"]]
+
+
+def called_for(followed: FollowedPolicies) -> set[str]:
+    return {policy.name for policy in followed.called_for().policies}
+
+
+def test_calls_for_the_old_policies_end_when_every_replica_has_the_new_ones() -> None:
+    files = Files(a=8)
+    followed = files.follow()
+    assert called_for(followed) == {"a"}
+    files.change(b=4)
+    assert [called_for(followed), called_for(followed)] == [{"a"}, {"a", "b"}]
+    assert names(followed) == ["b"]
+    files.seconds = OVERLAP_SECONDS - 1
+    assert called_for(followed) == {"a", "b"}
+    files.seconds = OVERLAP_SECONDS
+    assert called_for(followed) == {"b"}
+
+
+def test_a_change_soon_after_another_forgets_neither_and_what_comes_back_is_there_once() -> None:
+    files = Files(a=8)
+    followed = files.follow()
+    for name in ("b", "c", "a"):
+        files.change(**{name: 8})
+        called_for(followed)
+        called_for(followed)
+        files.seconds += 50
+    assert sorted(policy.name for policy in followed.called_for().policies) == ["a", "b", "c"]
+    assert followed.called_for().hash == followed.current().hash
 
 
 @pytest.mark.parametrize("broken", [{"a": "many", "b": 4}, {}], ids=["an error", "no file"])

@@ -300,7 +300,7 @@ def _wanted(
         service=None if place.url else (place.namespace, place.service), url=place.url, ca_bundle=bundle
     )
     return webhook_configurations(
-        policies.current(),
+        policies.called_for(),
         endpoint,
         excluded_namespaces=(*excluded, place.namespace),
         enforce_failure_policy=True,

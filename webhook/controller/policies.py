@@ -1,7 +1,13 @@
-"""The policies that the webhook configurations are made for, followed in their folders."""
+"""The policies that the webhook configurations are made for, followed in their folders.
+
+A ConfigMap reaches the replicas and the controller at different moments. Who is not called cannot answer: calls that only the old
+policies want end when every replica has the new ones, and those that only the new ones want begin at once.
+"""
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -14,6 +20,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+#: The kubelet's longest delay for a ConfigMap (sync period 60 s, cache as long again), as in `webhook.server.state`.
+OVERLAP_SECONDS = 120.0
+
 
 class FollowedPolicies:
     """A policy set that is read again when its files changed; with any error the old one stays, as at the webhook.
@@ -23,14 +32,23 @@ class FollowedPolicies:
     Args:
         read: Reads everything; its errors have texts that are fit for people.
         fingerprint: Equal as long as nothing changed.
+        monotonic: A clock, for the overlap of old and new.
 
     Attributes:
         fault: Why the set is not all that is meant, "" where it is: nothing may be concluded from what it lacks.
     """
 
-    def __init__(self, read: Callable[[], Loaded], fingerprint: Callable[[], Hashable]) -> None:
+    def __init__(
+        self,
+        read: Callable[[], Loaded],
+        fingerprint: Callable[[], Hashable],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._read = read
         self._fingerprint = fingerprint
+        self._monotonic = monotonic
+        self._earlier: tuple[PolicySet, ...] = ()
+        self._overlaps_until = 0.0
         self._seen = fingerprint()
         self._tried = self._seen
         loaded = read()
@@ -52,6 +70,18 @@ class FollowedPolicies:
             self._reload()
         return self._current
 
+    def called_for(self) -> PolicySet:
+        """What calls are to be made for: for a while after a change with the policies and pools of the sets before, too."""
+        current = self.current()
+        if self._monotonic() >= self._overlaps_until:
+            self._earlier = ()
+        sets = (current, *self._earlier)
+        return replace(
+            current,
+            policies=tuple(policy for each in sets for policy in each.policies),
+            pools=tuple(pool for each in sets for pool in each.pools),
+        )
+
     def _reload(self) -> None:
         try:
             loaded = self._read()
@@ -61,6 +91,9 @@ class FollowedPolicies:
         if fault := _fault(loaded):
             self._keep(fault)
             return
+        others = (each for each in (*self._earlier, self._current) if each.hash != loaded.policy_set.hash)
+        self._earlier = tuple(others)
+        self._overlaps_until = self._monotonic() + OVERLAP_SECONDS
         self._current, self.fault = loaded.policy_set, ""
         log.info("policies loaded", policies=loaded.policy_set.hash, count=len(loaded.policy_set))
 
