@@ -253,6 +253,33 @@ def test_what_is_enforced_stays_so_until_it_is_taken_back(install_it: Run, fake:
     assert failure_policies(fake) == ["Ignore"] * 3
 
 
+@pytest.mark.parametrize("place", [["--service", "other/gate"], ["--url", "https://10.0.0.7"]], ids=" ".join)
+def test_another_place_blocks_only_once_it_has_answered(
+    place: list[str],
+    run: Run,
+    folder: Path,
+    fake: FakeCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(install, "PATIENCE_SECONDS", 0.0)
+    ca = tmp_path / "ca.crt"
+    ca.write_bytes(CA)
+    words = ["install", "--policies", str(folder), "--ca-file", str(ca)]
+    fake.answers["POST", PODS] = answers
+    run(*words, "--enforce")
+    assert failure_policies(fake) == ["Ignore", "Fail", "Ignore"]
+    fake.answers["POST", PODS] = lambda pod: (201, pod)
+    assert run(*words, *place).exit_code == 1
+    assert failure_policies(fake) == ["Ignore"] * 3
+    fake.answers["POST", PODS] = answers
+    assert run(*words, *place).exit_code == 0
+    assert failure_policies(fake) == ["Ignore"] * 3, "it is not asked for any more"
+    assert run(*words, "--enforce").exit_code == 0
+    assert run(*words, *place).exit_code == 0
+    assert failure_policies(fake) == ["Ignore", "Fail", "Ignore"]
+
+
 def test_without_a_policy_that_may_block_there_is_nothing_to_enforce(
     install_it: Run, fake: FakeCluster, folder: Path
 ) -> None:

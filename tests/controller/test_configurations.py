@@ -96,6 +96,17 @@ def test_fail_at_another_entry_is_no_fail_of_this_one(cluster: Cluster) -> None:
     assert policies(cluster) == ["Ignore", "Ignore"]
 
 
+def test_fail_at_another_place_is_no_fail_of_this_one(cluster: Cluster) -> None:
+    enforcing = configurations(FakeApi(cluster), may_block=True)
+    enforcing.write(enforcing.read(), CA, {})
+    stored = cluster[VALIDATING]
+    stored["webhooks"][0]["clientConfig"]["service"]["name"] = "elsewhere"
+    cluster.put(VALIDATING, stored)
+    ours = configurations(FakeApi(cluster), lambda _path, _bundle: ("refused",), may_block=True)
+    assert ours.write(ours.read(), CA, {})
+    assert policies(cluster) == ["Ignore", "Ignore"]
+
+
 def test_a_new_entry_does_not_block_before_it_has_a_bundle_of_its_own(cluster: Cluster) -> None:
     """Somebody else writes the bundles: that of another entry says nothing of this one."""
     asked: list[bytes] = []

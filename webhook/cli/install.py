@@ -171,9 +171,11 @@ class _Installation:
         """
         stored = [read(self._api, _path(collection)) for collection in COLLECTIONS]
         self._endpoint = self._with_ca(stored)
-        stands = _is_enforced(stored)
-        begins = bool(enforce) and not stands and self._can_fail()
-        self.blocks = (stands and enforce is not False) or (begins and dry_run)
+        blocking = _blocking(stored)
+        asked = blocking is not None if enforce is None else enforce
+        stands = asked and blocking is not None and self._is_as_wanted(blocking)
+        begins = asked and not stands and self._can_fail()
+        self.blocks = stands or (begins and dry_run)
         self._write(dry_run=dry_run)
         if begins and not dry_run:
             self._probe(probe_namespace)
@@ -193,9 +195,7 @@ class _Installation:
         if self._endpoint.ca_bundle:
             return self._endpoint
         has_moved = ""
-        wanted = {
-            entry["name"]: entry["clientConfig"] for each in self._wanted() for entry in each["webhooks"]
-        }
+        wanted = self._clients()
         for entry in (entry for each in stored if each for entry in webhooks(each)):
             place = {key: value for key, value in client_of(entry).items() if key != "caBundle"}
             name = str(entry.get("name"))
@@ -220,6 +220,16 @@ class _Installation:
             excluded_namespaces=self._excluded,
             enforce_failure_policy=self.blocks,
         )
+
+    def _is_as_wanted(self, entry: dict[str, Any]) -> bool:
+        """Whether an entry goes where it is to go: nobody at another place, or by another CA, has answered yet."""
+        from webhook.cli.doctor.place import client_of  # noqa: PLC0415
+
+        return client_of(entry) == self._clients().get(entry["name"])
+
+    def _clients(self) -> dict[str, dict[str, Any]]:
+        """The `clientConfig` of each entry that is wanted, by its name."""
+        return {entry["name"]: entry["clientConfig"] for each in self._wanted() for entry in each["webhooks"]}
 
     def _try_blocking(self, namespace: str) -> None:
         """Take `Fail` back where it refuses pods for want of an answer.
@@ -339,11 +349,15 @@ def _stored_ca(api: Api, endpoint: Endpoint) -> bytes:
     return decoded((secret.get("data") or {}).get(CA_KEY))
 
 
-def _is_enforced(stored: Iterable[dict[str, Any] | None]) -> bool:
+def _blocking(stored: Iterable[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """The entry that blocks in an outage, None where there is none."""
     from webhook.registration import VALIDATE_FAIL  # noqa: PLC0415
 
-    entries = [entry for each in stored if each for entry in each.get("webhooks") or ()]
-    return any(each["name"] == VALIDATE_FAIL and each.get("failurePolicy") == "Fail" for each in entries)
+    entries = (entry for each in stored if each for entry in each.get("webhooks") or ())
+    found = (
+        each for each in entries if each["name"] == VALIDATE_FAIL and each.get("failurePolicy") == "Fail"
+    )
+    return next(found, None)
 
 
 def _change_lines(change: _Change, *, dry_run: bool) -> Iterator[str]:

@@ -138,7 +138,8 @@ class Configurations:
     def _can_block(self, stored: Stored, entry: Mapping[str, Any], bundle: bytes) -> bool:
         """An outage is no reason to open a gate that is shut already; what is true of another entry is none to shut this one."""
         now = next((each for each in stored.entries() if each.get("name") == entry["name"]), {})
-        return _blocks(now) or not self._has_faults(_path(entry), bundle or _bundle(now))
+        is_shut = _blocks(now) and _place(now) == _place(entry)
+        return is_shut or not self._has_faults(_path(entry), bundle or _bundle(now))
 
     def _has_faults(self, path: str, bundle: bytes) -> bool:
         faults = self._probe(path, bundle)
@@ -215,6 +216,11 @@ def _harmless(configuration: dict[str, Any]) -> dict[str, Any]:
     """The configuration with nothing that an outage could block."""
     entries = [{**entry, "failurePolicy": "Ignore"} for entry in configuration["webhooks"]]
     return {**configuration, "webhooks": entries}
+
+
+def _place(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Where an entry is called; whether a call at another place would succeed is another question."""
+    return {key: value for key, value in mapping(entry.get("clientConfig")).items() if key != "caBundle"}
 
 
 def _path(entry: Mapping[str, Any]) -> str:
