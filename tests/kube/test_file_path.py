@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.kube.file_path import is_at_or_below, path_parts
+from webhook.kube.file_path import at_or_below, path_parts
 
 PARTS = {
     "the root": ("/", ()),
@@ -34,4 +34,5 @@ BELOW = {
 
 @pytest.mark.parametrize(("path", "directory", "expected"), BELOW.values(), ids=BELOW.keys())
 def test_below_is_by_whole_names(path: str, directory: str, expected: bool) -> None:
-    assert is_at_or_below(path_parts(path), path_parts(directory)) is expected
+    assert at_or_below([directory])(path) is expected
+    assert at_or_below(["/mnt/data/a", directory])(path) is expected

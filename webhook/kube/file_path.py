@@ -1,5 +1,6 @@
 """Absolute paths of files inside a pod or on its node, compared by what they name and not by how they are written."""
 
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 LONGEST_KEPT = 256
@@ -29,14 +30,16 @@ _known_parts = lru_cache(2048)(_parts)
 """Pods mount the same few places, and policies name always the same."""
 
 
-def is_at_or_below(path: tuple[str, ...], directory: tuple[str, ...]) -> bool:
-    """Whether `path` names `directory` or something in it: `/data/a` is below `/data`, `/database` is not.
+def at_or_below(directories: Iterable[str]) -> Callable[[str], bool]:
+    """Whether a path names one of `directories` or something in it: `/data/a` is below `/data`, `/database` is not."""
+    named = frozenset(map(path_parts, directories))
+    depths = frozenset(map(len, named))
 
-    Args:
-        path: as `path_parts` gives it; likewise `directory`.
-        directory: what may be above.
-    """
-    return path[: len(directory)] == directory
+    def holds(path: str) -> bool:
+        parts = path_parts(path)
+        return any(parts[:depth] in named for depth in depths)
+
+    return holds
 
 
 def absolute_path(path: str) -> str:

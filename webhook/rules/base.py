@@ -231,6 +231,11 @@ class Received:
         return possible_pools(self.pools, placement, self.workload.accelerators)
 
     @cached_property
+    def fabric_resources(self) -> frozenset[str]:
+        """The RDMA resources of all pools."""
+        return frozenset(name for pool in self.pools if pool.rdma for name in pool.rdma.resource_names)
+
+    @cached_property
     def namespace(self) -> Namespace | Unknown:
         """The namespace that the request names."""
         return self.facts.namespace(self.request.namespace)

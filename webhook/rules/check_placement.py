@@ -189,12 +189,12 @@ def _impossible(subject: Subject) -> Finding | None:
 def _nowhere(subject: Subject, asked: str) -> Iterator[Finding]:
     """Neither a pool nor a known node could take the pod."""
     counts = subject.workload.accelerators
-    pools = [pool for pool in subject.received.pools if pool.offers(counts)]
     largest = max(counts.values(), default=0)
     if any(
         pool.devices_per_node is None or largest <= pool.devices_per_node for pool in subject.possible_pools
     ):
         return
+    pools = [pool for pool in subject.received.pools if pool.offers(counts)]
     nodes = subject.facts.nodes()
     if isinstance(nodes, Unknown) and not pools:
         yield skip("nodes unknown", why=nodes.why)

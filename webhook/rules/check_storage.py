@@ -1,6 +1,6 @@
 """checkStorage: data that must outlive a pod does not lie on the disk of one node."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from webhook.documents import Path
 from webhook.facts import StorageClass, Unknown
 from webhook.kube.field_path import list_at, mapping_at, value_at
-from webhook.kube.file_path import absolute_path, is_at_or_below, path_parts
+from webhook.kube.file_path import absolute_path, at_or_below
 from webhook.kube.pod import Container, containers
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, unknown
 from webhook.rules.set_storage_class import LEGACY_ANNOTATION
@@ -123,12 +123,8 @@ class CheckStorage(ValidatingRule):
         return found
 
     @cached_property
-    def _directories(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(map(path_parts, self.for_mounts))
-
-    def _matters(self, path: str) -> bool:
-        parts = path_parts(path)
-        return any(is_at_or_below(parts, each) for each in self._directories)
+    def _matters(self) -> Callable[[str], bool]:
+        return at_or_below(self.for_mounts)
 
     def _judge(self, subject: Subject, mount: _Mount) -> Finding | None:
         """What is wrong with one volume; a volume has one source."""

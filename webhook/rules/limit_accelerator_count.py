@@ -242,7 +242,7 @@ class LimitAcceleratorCount(ValidatingRule):
             limits = mapping_at(container.value, ("resources", "limits"))
             requests = mapping_at(container.value, ("resources", "requests"))
             for resource in {**limits, **requests}:
-                if _is_device(subject, resource):
+                if "/" in resource and _is_device(subject, resource):
                     yield from _malformed(container, resource, requests.get(resource), limits.get(resource))
         for part in ("limits", "requests"):
             for resource in mapping_at(subject.object, ("spec", "resources", part)):

@@ -137,11 +137,11 @@ def _without_lock(subject: Subject) -> Iterator[Finding]:
 
 def _devices(subject: Subject, container: Container) -> list[str]:
     """The RDMA devices that a container asks for, by the catalogue or as a pool names them; 0 is none."""
-    by_pools = {name for pool in subject.received.pools if pool.rdma for name in pool.rdma.resource_names}
+    by_pools, is_rdma = subject.received.fabric_resources, subject.received.catalogue.is_rdma
     return [
         name
         for name, quantity in subject.requests[container.path].items()
-        if quantity > 0 and (name in by_pools or subject.received.catalogue.is_rdma(name))
+        if "/" in name and quantity > 0 and (name in by_pools or is_rdma(name))
     ]
 
 

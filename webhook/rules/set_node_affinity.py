@@ -1,6 +1,7 @@
 """setNodeAffinity: required node affinity and tolerations that take an accelerator pod to its nodes."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import ClassVar
 
 from pydantic import Field, model_validator
@@ -37,6 +38,10 @@ class VendorNodes(Schema):
 
     node_labels: NodeLabels
     tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
+
+
+_Nodes = tuple[tuple[Requirement, ...], tuple[Toleration, ...]]
+"""What all nodes in question have in common, and the tolerations that they need."""
 
 
 class SetNodeAffinity(MutatingRule):
@@ -150,7 +155,7 @@ class SetNodeAffinity(MutatingRule):
         for toleration in tolerations:
             _tolerate(subject.draft, toleration, key)
 
-    def _nodes(self, subject: Subject) -> tuple[tuple[Requirement, ...], tuple[Toleration, ...]] | None:
+    def _nodes(self, subject: Subject) -> _Nodes | None:
         """What the nodes for this pod have in common, and the tolerations that they need; None where the rule names none."""
         if self.pools:
             return self._pool_nodes(subject)
@@ -158,7 +163,7 @@ class SetNodeAffinity(MutatingRule):
             return self._vendor_nodes(subject)
         return tuple(parameter.requirement for parameter in self.match_expressions), self.tolerations
 
-    def _pool_nodes(self, subject: Subject) -> tuple[tuple[Requirement, ...], tuple[Toleration, ...]] | None:
+    def _pool_nodes(self, subject: Subject) -> _Nodes | None:
         named = [pool for pool in subject.received.pools if pool.name in self.pools]
         offering = [pool for pool in named if pool.offers(subject.workload.accelerators)]
         if not offering:
@@ -169,13 +174,20 @@ class SetNodeAffinity(MutatingRule):
         )
         return requirements, (*(t for pool in offering for t in pool.tolerations), *self.tolerations)
 
-    def _vendor_nodes(
-        self, subject: Subject
-    ) -> tuple[tuple[Requirement, ...], tuple[Toleration, ...]] | None:
-        vendors = sorted(subject.received.vendors)
-        if not vendors or any(vendor not in self.by_vendor for vendor in vendors):
-            return None
-        nodes = [self.by_vendor[vendor] for vendor in vendors]
+    def _vendor_nodes(self, subject: Subject) -> _Nodes | None:
+        vendors = subject.received.vendors
+        if len(vendors) == 1:  # nearly always
+            return self._nodes_of_one.get(*vendors)
+        return self._nodes_of(vendors) if vendors and vendors <= self.by_vendor.keys() else None
+
+    @cached_property
+    def _nodes_of_one(self) -> Mapping[str, _Nodes]:
+        found = {vendor: self._nodes_of(frozenset([vendor])) for vendor in self.by_vendor}
+        return {vendor: nodes for vendor, nodes in found.items() if nodes is not None}
+
+    def _nodes_of(self, vendors: frozenset[str]) -> _Nodes | None:
+        """What the nodes of all these vendors have in common; None where no node can be all theirs."""
+        nodes = [self.by_vendor[vendor] for vendor in sorted(vendors)]
         labels = {label for each in nodes for label in each.node_labels.items()}
         if len(labels) > len({key for key, _ in labels}):
             return None  # a node has one value for a label: no node has the accelerators of all these vendors
