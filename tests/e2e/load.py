@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PER_SECOND = 25.0
 LEAST_PER_SECOND = 20.0
+MOST_TOLD = 20
 THREADS = 8
 """As many creations at once at most; the pace is kept while each takes less than a third of a second."""
 
@@ -75,7 +76,8 @@ class Load:
 
     def check(self) -> None:
         """Everything went well, and there was enough of it to say so; after the end."""
-        assert self.faults == []
+        told = "\n".join(self.faults[:MOST_TOLD])
+        assert not self.faults, f"{len(self.faults)} of {self.created + len(self.faults)} went wrong:\n{told}"
         rate = self.created / self._lasted
         assert rate >= LEAST_PER_SECOND, (
             f"{rate:.1f} creations a second were reached in {self._lasted:.0f} s, of {LEAST_PER_SECOND:.0f} that are asked: "

@@ -6,20 +6,23 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
-from tests.e2e.client import ApiError, Json
+from tests.e2e.client import HOST, ApiError, Json, path_of
 from tests.e2e.cluster import ALICE, ROOT, Cluster
 from tests.e2e.load import Load
 from tests.e2e.nodes import GPU
 from tests.e2e.podgate import MAIN, PROGRAM, write_policies
+from tests.e2e.registration import NAME
 from tests.e2e.replicas import SERVICE, Replica, Replicas
 from tests.e2e.waiting import wait_for
 from tests.e2e.workloads import pod
+from tests.server.running import free_port
 from webhook.server.state import SETTLE_SECONDS as SETTLES
 
 if TYPE_CHECKING:
@@ -39,6 +42,10 @@ FASTER = 5
 SETTLE_SECONDS = SETTLES / FASTER
 APART_SECONDS = 90 / FASTER
 START = f"import webhook.server.state as state; state.SETTLE_SECONDS = {SETTLE_SECONDS}; {MAIN}"
+CONTROL = (
+    f"import webhook.controller.policies as policies; policies.OVERLAP_SECONDS = {SETTLE_SECONDS}; {MAIN}"
+)
+CONTROLLER = (sys.executable, "-P", "-c", CONTROL)
 QUICKLY_SETTLED = (sys.executable, "-P", "-c", START)
 
 
@@ -200,18 +207,70 @@ def of_kind(namespace: str, name: str, kind: str, gpus: int = 1) -> Json:
     return pod(name, namespace, gpus=gpus, labels=labels, schedulerName="nobody")
 
 
+@pytest.fixture
+def controlled(
+    cluster: Cluster, namespace: str, replicas: Replicas, tmp_path: Path
+) -> Iterator[Callable[[Path], None]]:
+    """Let a `podgate controller` keep the configurations as policies in a folder need them; `Fail` is in force."""
+    with ExitStack() as stack:
+
+        def start(policies: Path) -> None:
+            (tmp_path / "ca.crt").write_bytes(replicas.ca.certificate)
+            words = ["--policies", policies, "--namespace", replicas.namespace, "--enforce"]
+            words += ["--certificates", "files", "--ca-file", tmp_path / "ca.crt"]
+            words += ["--kubeconfig", cluster.kubeconfig(), "--bind", f"{HOST}:{free_port()}"]
+            log = stack.enter_context((tmp_path / "controller.log").open("wb"))
+            process = subprocess.Popen(
+                [*CONTROLLER, "controller", *map(str, words)],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+            stack.callback(take_away, cluster, namespace, process)
+            wait_for(lambda: is_blocking(cluster), "the configurations are there", 45)
+
+        yield start
+
+
+def is_blocking(cluster: Cluster) -> bool:
+    entries = cluster.admin.read("ValidatingWebhookConfiguration", "", NAME)["webhooks"]
+    return any(entry["failurePolicy"] == "Fail" for entry in entries)
+
+
+def take_away(cluster: Cluster, namespace: str, process: subprocess.Popen[bytes]) -> None:
+    """End the controller, and what it made."""
+    process.kill()
+    process.wait()
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        cluster.admin.delete(path_of(kind, name=NAME))
+    probe = of_kind(namespace, "probe", CHANGED)
+    wait_for(lambda: not is_refused_or_changed(cluster, probe), "nobody is called any more")
+
+
+def is_refused_or_changed(cluster: Cluster, thing: Json) -> bool:
+    try:
+        stored = cluster.admin.create(thing, dryRun="All")
+    except ApiError:
+        return True
+    return HASH in stored["metadata"].get("annotations", {})
+
+
 def is_settled(replica: Replica) -> bool:
     return bool(orjson.loads(replica.get("/readyz")[1])["settled"])
 
 
 def test_policies_reach_replicas_at_different_moments(
-    cluster: Cluster, namespace: str, replicas: Replicas, tmp_path: Path
+    cluster: Cluster,
+    namespace: str,
+    replicas: Replicas,
+    controlled: Callable[[Path], None],
+    tmp_path: Path,
 ) -> None:
     """Nobody is refused because the two calls of a creation were answered by different policies."""
     early, late = (
         replicas.add(write(tmp_path / name, OLD), options=live(replicas)) for name in ("early", "late")
     )
-    replicas.register(enforce=True)
+    controlled(write(tmp_path / "controller", OLD))
     wait_for(
         lambda: is_settled(early) and is_settled(late), "what is verified is refused", SETTLE_SECONDS + 15
     )
@@ -222,6 +281,7 @@ def test_policies_reach_replicas_at_different_moments(
 
     before = failed_open(cluster)
     with Load(cluster, ALICE, make, lambda _: "") as load:
+        write(tmp_path / "controller", NEW)
         write(tmp_path / "early", NEW)
         wait_for(lambda: not is_settled(early), "one has the new policies")
         assert is_settled(late)
