@@ -259,6 +259,9 @@ def test_own_texts_are_shown_in_every_language() -> None:
     status = response_of(review_of(training_pod()), VALIDATE, policies, languages=("en", "zh"))["status"]
     assert status["message"].splitlines()[0] == "Too many."
     assert status["message"].splitlines()[-1] == "  太多。Ask"
+    chinese = load(policy("p", CAP | own | {"message": {"zh": "太多"}}))
+    status = response_of(review_of(training_pod()), VALIDATE, chinese, languages=("en",))["status"]
+    assert status["message"].splitlines()[0] == "太多."
     alike = load(policy("p", CAP | own | {"message": "Too many"}))
     status = response_of(review_of(training_pod()), VALIDATE, alike, languages=("en", "zh"))["status"]
     assert status["message"].splitlines()[-1].startswith("  why:")

@@ -4,6 +4,7 @@ import pytest
 
 from tests.engine.gates import GPU, Json, gate, load, pod, policy, request, said, training_pod
 from webhook.engine import mutate, review, validate
+from webhook.engine.annotations import decision_id
 from webhook.engine.exempt import exemption
 
 MIRROR = {"kubernetes.io/config.mirror": "hash"}
@@ -71,6 +72,7 @@ def test_what_is_exempt_is_allowed_untouched(thing: Any, operation: str, others:
         assert outcome.exempt
         assert (outcome.patch, outcome.reports, outcome.changes) == ([], (), ())
         assert outcome.object is thing
+        assert outcome.decision_id == decision_id(asked)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from tests.engine.gates import Json, by_rule, container, gate, load, pod, policy, request, said
 from webhook.engine import mutate, validate
+from webhook.engine.annotations import CHANGES
 from webhook.kube.draft import MOST_FIELDS, Draft, TooManyFieldsError
 
 ENV: Json = {"setFields": {"env": {"A": "1"}}}
@@ -75,6 +76,19 @@ def test_a_template_is_written_whole_or_not_at_all(count: int, written: bool) ->
     outcome = mutate(gate(policy_set), asked)
     assert bool(outcome.patch) is written
     assert outcome.object == asked.object or written
+
+
+def test_a_forgery_is_removed_also_where_a_template_is_left_alone() -> None:
+    policy_set = load(policy("env", ENV, templates={"mutate": ["deployments.apps"]}))
+    thing = deployment(MOST_FIELDS + 1)
+    thing["metadata"] |= {
+        "annotations": {CHANGES: "[]", "own": "x"},
+        "managedFields": [{"fieldsV1": {"f:metadata": {"f:annotations": {f"f:{CHANGES}": {}}}}}],
+    }
+    asked = request(thing, group="apps", kind="Deployment", resource="deployments")
+    outcome = mutate(gate(policy_set), asked)
+    assert [operation["op"] for operation in outcome.patch] == ["remove"]
+    assert (outcome.object or {})["metadata"]["annotations"] == {"own": "x"}
 
 
 def test_templates_that_are_too_much_together_are_left_alone_and_said() -> None:

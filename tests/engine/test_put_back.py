@@ -17,6 +17,7 @@ from tests.engine.gates import (
     training_pod,
 )
 from webhook.engine import mutate
+from webhook.engine.annotations import DECISION_CHARACTERS
 from webhook.kube.node_affinity import REQUIRED
 
 GATE = gate(load(*shipped_files()))
@@ -41,6 +42,7 @@ def stored(thing: Json) -> Json:
 def update(new: Json, old: Any, **others: Any) -> list[Json]:
     outcome = mutate(GATE, request(new, "UPDATE", old_object=old, **others))
     assert outcome.reports == ()
+    assert len(outcome.decision_id) == DECISION_CHARACTERS
     assert jsonpatch.apply_patch(deepcopy(new), outcome.patch) == outcome.object
     return outcome.patch
 

@@ -189,6 +189,11 @@ def test_a_pod_that_will_be_made_has_no_stored_object() -> None:
     assert line.endswith("the request has no oldObject")
 
 
+def test_nobody_has_filled_in_the_numbers_of_a_pod_that_will_be_made() -> None:
+    outcome = validate(gate(load(policy("p", CLASS))), asked(job(priorityClassName="ai-inference")))
+    assert said(outcome.reports) == ["p/r0 skip none: the pod keeps its own priority class ai-inference"]
+
+
 def stateful_set(*claims: Json) -> Json:
     pod_spec = {"containers": [container()]}
     spec = {"template": {"spec": pod_spec}, "volumeClaimTemplates": list(claims)}

@@ -495,6 +495,15 @@ def test_refuses_a_faulty_document(value: object, texts: list[str]) -> None:
 
 
 @pytest.mark.timed
+def test_an_error_says_every_fault() -> None:
+    with pytest.raises(CatalogueError) as found:
+        Catalogue.from_value({"vendors": 5, "rdmaResources": 6})
+    assert str(found.value).splitlines() == [
+        "vendors: expected a map, found '5'",
+        "rdmaResources: expected a list, found '6'",
+    ]
+
+
 def test_names_from_objects_cost_nothing_and_fill_nothing() -> None:
     catalogue = Catalogue.from_value(EXTRA)
     start = time.perf_counter()

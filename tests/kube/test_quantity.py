@@ -328,6 +328,8 @@ def test_fails_only_with_its_own_error(text: str) -> None:
 FORMATTED: dict[str, tuple[Quantity, str]] = {
     "nothing": (0, "0"),
     "processors are written out": (1000, "1000"),
+    "the most that is written out": (999_000, "999000"),
+    "a million has a suffix": (10**6, "1M"),
     "half a processor": (Fraction(1, 2), "500m"),
     "more than a whole": (Fraction(33, 2), "16500m"),
     "a part that no suffix hits is rounded up": (Fraction(1, 3), "333333334n"),

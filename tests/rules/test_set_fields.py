@@ -25,6 +25,7 @@ from webhook.engine import Gate
 from webhook.kube.field_path import value_at
 from webhook.policy import load_policy_set
 from webhook.rules.base import Result
+from webhook.rules.set_fields import SetFields
 
 
 def gate(of_namespace: Json | None = None, /, **parameters: Any) -> Gate:
@@ -496,3 +497,9 @@ spec:
     assert str(problem).startswith(
         "p.yaml:13:24: spec.rules[0].setFields.labels: podgate.dev/x is podgate's own"
     )
+
+
+def test_one_value_of_the_namespace_is_enough_to_ask_for_it() -> None:
+    asks = SetFields.model_validate({"labels": {"a": "b", "cost-center": CENTER}})
+    assert asks.kinds_asked == {"Namespace"}
+    assert SetFields.model_validate({"labels": {"a": "b"}}).kinds_asked == frozenset()
