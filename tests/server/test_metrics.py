@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -33,9 +34,7 @@ def metrics(state: ServerState) -> Metrics:
 
 
 def record(**fields: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(review_record({"uid": "u"}, "mutate", "hash"), **fields)
+    return review_record({"uid": "u"}, "mutate", "hash")._replace(**fields)
 
 
 def series(metrics: Metrics, name: str) -> list[str]:
@@ -75,6 +74,31 @@ def test_policies_in_force(metrics: Metrics) -> None:
     ]
     assert len(series(metrics, "policy_last_reload_success_timestamp_seconds ")) == 1
     assert len(series(metrics, "build_info{")) == 1
+
+
+def test_policies_that_are_not_in_force(metrics: Metrics, state: ServerState) -> None:
+    name = "policy_last_reload_successful"
+    assert series(metrics, name) == [f"podgate_{name} 1.0"]
+    state.fault = "a.yaml:3: no such rule"
+    assert series(metrics, name) == [f"podgate_{name} 0.0"]
+
+
+def test_a_start_with_the_good_files_alone_is_seen() -> None:
+    policy_set: Any = FilePolicies(("one",))
+    facts: Any = None
+    problem: Any = SimpleNamespace(is_warning=False)
+    state = ServerState(Sources(lambda: Content(policy_set, facts, (problem,)), lambda: 0), ("en",))
+    name = "policy_last_reload_successful"
+    assert series(Metrics(state, None), name) == [f"podgate_{name} 0.0"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "value"), [("", 1.0), ("the key does not fit", 0.0)], ids=["good", "faulty"]
+)
+def test_a_pair_that_is_not_in_force(state: ServerState, fault: str, value: float) -> None:
+    certificate: Any = SimpleNamespace(expires=datetime(2027, 1, 1, tzinfo=UTC), fault=fault)
+    name = "certificate_last_reload_successful"
+    assert series(Metrics(state, certificate), name) == [f"podgate_{name} {value}"]
 
 
 @pytest.mark.parametrize(

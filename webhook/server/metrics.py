@@ -204,11 +204,22 @@ class _Now(Collector):
             "When the set in force was loaded.",
             self._state.loaded_at,
         )
+        content = self._state.content
+        yield _gauge(
+            "policy_last_reload_successful",
+            "Whether all that the files say is in force: 0 while there are errors in them.",
+            not (self._state.fault or content.errors),
+        )
         if self._certificate is not None and self._certificate.expires is not None:
             yield _gauge(
                 "certificate_expiry_timestamp_seconds",
                 "When the certificate in force expires.",
                 self._certificate.expires.timestamp(),
+            )
+            yield _gauge(
+                "certificate_last_reload_successful",
+                "Whether the pair in the files is the one in force.",
+                not self._certificate.fault,
             )
         build = GaugeMetricFamily("podgate_build_info", "The program.", labels=["version", "python_version"])
         build.add_metric([_version(), sys.version.partition(" ")[0]], 1)
