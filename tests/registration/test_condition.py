@@ -14,6 +14,7 @@ from tests.property.sets import FILES
 from tests.registration.conditions import Json, is_called, request_of, typed
 from webhook.engine import Outcome, mutate, validate
 from webhook.engine.annotations import NAMES
+from webhook.engine.outcome import Action
 from webhook.kube.accelerators import Catalogue
 from webhook.policy import PolicySet
 from webhook.registration import MUTATE, VALIDATE_FAIL, VALIDATE_IGNORE, Endpoint, webhook_configurations
@@ -558,3 +559,91 @@ def test_whatever_a_policy_would_change_or_refuse_is_asked_about(name: str, thin
         if report.result in (Result.FAIL, Result.ERROR):
             entry = entries[VALIDATE_FAIL if report.rule.failure_policy == "Fail" else VALIDATE_IGNORE]
             assert is_called(entry, final, variable), report.rule.key
+
+
+WHOLE = {**FILES, **SETS}
+ABOUT_UPDATES = [name for name, files in WHOLE.items() if any(b"UPDATE" in data for _, data in files)]
+TEMPLATES = {
+    "deployments.apps": "Deployment",
+    "daemonsets.apps": "DaemonSet",
+    "replicationcontrollers": "ReplicationController",
+    "jobs.batch": "Job",
+    "cronjobs.batch": "CronJob",
+}
+
+
+@cache
+def whole_set(name: str) -> tuple[PolicySet, dict[str, Json]]:
+    """A set with its overrides and exceptions, or one policy of it."""
+    policies = load(*WHOLE[name])
+    return policies, entries_of(policies)
+
+
+def template_of(resource: str, template: Json) -> Json:
+    """A controller's object with a pod as its template."""
+    namespace = template["metadata"]["namespace"]
+    spec: Json = {"template": {"metadata": template["metadata"], "spec": template["spec"]}}
+    if resource == "cronjobs.batch":
+        spec = {"jobTemplate": {"spec": spec}}
+    return {"kind": TEMPLATES[resource], "metadata": {"name": "x", "namespace": namespace}, "spec": spec}
+
+
+def check_calls(name: str, resource: str, thing: Json, old: Json | None, subresource: str = "") -> None:
+    """Whatever is changed or said of an object, an entry whose rules and conditions fit is called for it."""
+    policies, entries = whole_set(name)
+    namespace, operation = thing["metadata"]["namespace"], "UPDATE" if old else "CREATE"
+    plural, _, group = resource.partition(".")
+    asked = request(
+        thing,
+        kind=thing["kind"],
+        resource=plural,
+        group=group,
+        namespace=namespace,
+        operation=operation,
+        old_object=old,
+        subresource=subresource,
+    )
+    full = f"{plural}/{subresource}" if subresource else plural
+    wanted = {
+        VALIDATE_FAIL if report.rule.failure_policy == "Fail" else VALIDATE_IGNORE
+        for report in validate(gate(policies), asked).reports
+        if report.result in (Result.FAIL, Result.ERROR) and report.action is not Action.NONE
+    }
+    if mutate(gate(policies), asked).changes:
+        wanted.add(MUTATE)
+    variable = request_of(resource, operation, namespace)
+    for entry in (entries[each] for each in wanted):
+        assert any(full in rule["resources"] and operation in rule["operations"] for rule in entry["rules"])
+        assert is_called(entry, thing, variable, old), entry["name"]
+
+
+SOME = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@SOME
+@given(
+    name=st.sampled_from(sorted(WHOLE)),
+    resource=st.sampled_from(sorted(TEMPLATES)),
+    new=pods(),
+    old=st.none() | pods(),
+)
+def test_whatever_is_said_of_a_template_is_asked_about(
+    name: str, resource: str, new: Json, old: Json | None
+) -> None:
+    stored = typed(template_of(resource, old)) if old else None
+    check_calls(name, resource, typed(template_of(resource, new)), stored)
+
+
+@SOME
+@given(
+    name=st.sampled_from(sorted(ABOUT_UPDATES)),
+    subresource=st.sampled_from(["", "ephemeralcontainers", "resize"]),
+    new=pods(),
+    old=pods(),
+    spec_stays=st.booleans(),
+)
+def test_whatever_is_said_of_an_update_is_asked_about(
+    name: str, subresource: str, new: Json, old: Json, spec_stays: bool
+) -> None:
+    stored = {**old, "spec": new["spec"]} if spec_stays else old
+    check_calls(name, "pods", typed(new), typed(stored), subresource)
