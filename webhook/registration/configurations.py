@@ -44,6 +44,10 @@ ANNOTATIONS = {"admissions.enforcer/disabled": "true"}
 SERVICE_PORT = 443
 API_VERSION = "admissionregistration.k8s.io/v1"
 
+NO_UPDATE = 'request.operation != "UPDATE"'
+NOT_BEING_DELETED = any_of((NO_UPDATE, "!has(object.metadata.deletionTimestamp)"))
+"""Of updates alone: a server-side apply that creates an object may bring the time of its deletion along."""
+
 FailurePolicy = Literal["Ignore", "Fail"]
 
 
@@ -126,40 +130,39 @@ class _Maker:
     excluded: tuple[str, ...]
 
     def entry(self, name: str, path: str, entry: Entry, failure_policy: FailurePolicy) -> dict[str, Any]:
+        called_for = rules(entry)
         outside = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": list(self.excluded)}
         found: dict[str, Any] = {
             "name": name,
             "admissionReviewVersions": ["v1"],
             "clientConfig": self.endpoint.client_config(path),
             "failurePolicy": failure_policy,
-            "matchConditions": self._conditions(entry),
+            "matchConditions": self._conditions(entry, has_updates=updated(called_for)),
             "matchPolicy": "Equivalent",
             "namespaceSelector": {"matchExpressions": [outside]},
             "objectSelector": {},  # whoever writes an object must not exempt it
-            "rules": rules(entry),
+            "rules": called_for,
             "sideEffects": "None",
             "timeoutSeconds": MUTATING_TIMEOUT if entry.mutating else VALIDATING_TIMEOUT,
         }
         return found | ({"reinvocationPolicy": "IfNeeded"} if entry.mutating else {})
 
-    def _conditions(self, entry: Entry) -> list[dict[str, str]]:
+    def _conditions(self, entry: Entry, *, has_updates: bool) -> list[dict[str, str]]:
         """All must hold; the cheap ones first."""
+        of_updates = {"not-being-deleted": NOT_BEING_DELETED, "spec-changed": self._spec_changed(entry)}
         found = {
             "no-mirror-pod": _no_mirror_pod(),
             "no-daemonset-pod": _no_daemon_set_pod(),
-            "not-being-deleted": _not_being_deleted(entry),
-            "spec-changed": self._spec_changed(entry),
+            **(of_updates if has_updates else {}),
             "concerns-a-policy": match_condition(self.policy_set, entry),
         }
         return [{"name": name, "expression": text} for name, text in found.items() if text != TRUE]
 
     def _spec_changed(self, entry: Entry) -> str:
         """An update that leaves the spec, or the pod template, alone concerns no rule, unless it judges more than that."""
-        if not updated(rules(entry)):
-            return TRUE
         templates = _looked_at_alone(self.policy_set, entry)
         unlike = {*entry.judges_metadata, *_templates_beyond_spec(self.policy_set, entry, templates)}
-        return any_of(('request.operation != "UPDATE"', f"!({leaves_pods_alone(templates, sorted(unlike))})"))
+        return any_of((NO_UPDATE, f"!({leaves_pods_alone(templates, sorted(unlike))})"))
 
 
 def _looked_at_alone(policy_set: PolicySet, entry: Entry) -> dict[str, str]:
@@ -167,13 +170,6 @@ def _looked_at_alone(policy_set: PolicySet, entry: Entry) -> dict[str, str]:
     judged = {full_name(demand.target) for demand in entry.demands if "UPDATE" in demand.operations}
     kinds = [kind for kind in policy_set.templates.kinds if kind.resource in entry.templates]
     return {name: path for name, path in template_paths(kinds).items() if name not in judged}
-
-
-def _not_being_deleted(entry: Entry) -> str:
-    """Of updates alone: a server-side apply that creates an object may bring the time of its deletion along."""
-    if not updated(rules(entry)):
-        return TRUE
-    return any_of(('request.operation != "UPDATE"', "!has(object.metadata.deletionTimestamp)"))
 
 
 def _templates_beyond_spec(policy_set: PolicySet, entry: Entry, known: Mapping[str, str]) -> set[str]:
