@@ -208,6 +208,7 @@ COUNTED: dict[str, tuple[dict[str, Any], dict[str, int], set[str], set[str]]] = 
         {"none"},
     ),
     "KAI fraction": (kai(gpu_fraction="0.5"), {GPU: 1}, {"nvidia"}, {"timeSlice"}),
+    "KAI fraction that is a whole one": (kai(gpu_fraction="1"), {GPU: 1}, {"nvidia"}, {"timeSlice"}),
     "KAI memory": (kai(gpu_memory="2000"), {GPU: 1}, {"nvidia"}, {"memorySlice"}),
     "KAI fraction of several devices": (
         kai(gpu_fraction="0.5", gpu_fraction_num_devices="2"),
@@ -267,6 +268,14 @@ def test_memory_alone_in_two_containers_is_two_devices() -> None:
         }
     }
     assert asked_devices(pod, shipped_catalogue()).counts == {GPU: 2}
+
+
+@pytest.mark.parametrize("units", [(300, 100), (100, 300)], ids=["more cores", "more memory"])
+def test_of_two_shares_of_one_device_the_larger_counts(units: tuple[int, int]) -> None:
+    names = ("koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio")
+    for order in (names, names[::-1]):
+        pod = asking(**{name: dict(zip(names, units, strict=True))[name] for name in order})
+        assert list(asked_devices(pod, shipped_catalogue()).counts.values()) == [3]
 
 
 def test_a_whole_and_a_shared_device_are_both_said() -> None:

@@ -813,3 +813,10 @@ def test_no_json_value_raises(value: dict[str, Any]) -> None:
     found = inspect_workload(value, shipped_catalogue())
     assert found.class_evidence
     assert found.communication_evidence
+
+
+def test_every_way_of_sharing_is_said() -> None:
+    pod = Pod(gpus=1, resource="nvidia.com/mig-1g.5gb").value()
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu.shared": 1}}
+    found = inspect_workload(pod, shipped_catalogue())
+    assert found.communication_evidence == "shared accelerator (mig, timeSlice)"

@@ -237,6 +237,11 @@ def test_what_is_not_known_is_an_error_where_it_matters(
     assert findings(thing, {"refuse": ["hostPath", "emptyDirDisk"]}, facts) == []
 
 
+@pytest.mark.parametrize("name", ["", 5], ids=repr)
+def test_what_names_no_class_needs_no_facts(name: Any) -> None:
+    assert findings(pod(ephemeral(name)), facts=()) == []
+
+
 @pytest.mark.parametrize("provisioner", sorted(LOCAL_PROVISIONERS))
 def test_local_provisioners(provisioner: str) -> None:
     facts = (storage_class("c", provisioner),)

@@ -453,6 +453,10 @@ def test_the_kind_of_fact_that_would_help_is_named() -> None:
     assert finding.needs == "StorageClass"
 
 
+def test_a_class_that_is_missing_is_pointed_to() -> None:
+    assert places(mutated(storage_gate(classes=CLASSES[4:]), claim())) == ["missing @ spec.storageClassName"]
+
+
 # Generic ephemeral volumes.
 
 
