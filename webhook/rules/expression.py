@@ -203,9 +203,9 @@ def _on_one_line(text: str) -> Sentence:
 
 
 def _named_fields(expression: str) -> Iterator[Path]:
-    """The fields of the object that an expression names, with what is called on them at the end."""
+    """The fields of the object that an expression names, with what is called on them at the end; () for all of it."""
     for match in _FIELD.finditer(expression):
-        yield tuple(_NAME.findall(match[1])) or ("spec",)
+        yield tuple(_NAME.findall(match[1]))
 
 
 def _present(thing: Any, field: Path) -> Path:
