@@ -394,3 +394,38 @@ def test_the_checker_sees_what_is_wrong() -> None:
         answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
         with pytest.raises(AssertionError):
             check_answer(answer, review, mutating=True)
+
+
+SENT = [
+    {
+        "manager": "kubectl-create",
+        "operation": "Update",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:containers": {'k:{"name":"main"}': {".": {}, "f:name": {}}}}},
+    }
+]
+AFTER = " (added after it was sent, by a webhook or the API server)"
+PRIVILEGED = {"forbidBypass": {"privileged": True}}
+
+
+@pytest.mark.parametrize(
+    ("operation", "managed", "note"),
+    [
+        pytest.param("CREATE", SENT, AFTER, id="by another"),
+        pytest.param("CREATE", None, "", id="nobody knows"),
+        pytest.param("UPDATE", SENT, "", id="an update"),
+    ],
+)
+def test_a_refusal_says_that_its_author_did_not_write_it(
+    operation: str, managed: list[Json] | None, note: str
+) -> None:
+    proxy = container("proxy", securityContext={"privileged": True})
+    thing = pod(container(), proxy, managed=managed)
+    policies = load(
+        policy("p", PRIVILEGED, match={"namespaces": ["training"], "operations": ["CREATE", "UPDATE"]})
+    )
+    status = response_of(review_of(thing, operation), VALIDATE, policies)["status"]
+    place = 'spec.containers["proxy"].securityContext.privileged'
+    assert status["message"].splitlines()[1] == f"  where: {place}{note}"
+    assert [each["field"] for each in status["details"]["causes"]] == [place]

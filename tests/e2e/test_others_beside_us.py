@@ -394,3 +394,42 @@ def test_the_shipped_policies_beside_a_service_mesh(
         assert (proxy["resources"], variables_of(proxy)) == ({}, []), situation
         assert "nvidia.com/gpu.present" in str(found.stored["spec"]["affinity"]), situation
     assert {each["decision"] for each in podgate.reviews(namespace=namespace)} == {"mutate", "allow"}
+
+
+ALL_DEVICES = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+AFTER = " (added after it was sent, by a webhook or the API server)"
+
+
+def adds_a_monitor(thing: Json) -> list[Json]:
+    """A container that sees all GPUs of the node."""
+    monitor = {"name": "monitor", "image": "registry.example.org/tools/monitor:1.0", "env": ALL_DEVICES}
+    is_done = any(each["name"] == "monitor" for each in thing["spec"]["containers"])
+    return [] if is_done else [{"op": "add", "path": "/spec/containers/-", "value": monitor}]
+
+
+def tolerates_everything(thing: Json) -> list[Json]:
+    everything = {"operator": "Exists"}
+    is_done = everything in thing["spec"]["tolerations"]
+    return [] if is_done else [{"op": "add", "path": "/spec/tolerations/-", "value": everything}]
+
+
+@pytest.mark.usefixtures("podgate")
+@pytest.mark.parametrize(
+    ("patch", "place"),
+    [
+        pytest.param(
+            adds_a_monitor, 'spec.containers["monitor"].env["NVIDIA_VISIBLE_DEVICES"]', id="a container"
+        ),
+        pytest.param(tolerates_everything, "spec.tolerations[2]", id="a toleration"),
+    ],
+)
+def test_what_others_add_is_judged_and_its_author_told_that_it_is_not_his(
+    cluster: Cluster, namespace: str, tmp_path: Path, patch: Patch, place: str
+) -> None:
+    """Else anybody who may write a webhook could give devices away; but who looks into his manifest finds nothing."""
+    with (
+        neighbour(cluster, tmp_path / "other", patch, name=EARLIER),
+        pytest.raises(ApiError) as refused,
+    ):
+        cluster.client(ALICE).create(pod("p", namespace))
+    assert refused.value.message.splitlines()[1] == f"  where: {place}{AFTER}"

@@ -396,7 +396,9 @@ MOVED: dict[str, tuple[Json, str, list[Json], list[Json], int]] = {
 def test_an_old_fault_stays_old_wherever_its_list_has_it(
     rule: Json, field: str, old: list[Json], new: list[Json], own: int
 ) -> None:
-    asked = request(pod(**{field: new}), "UPDATE", old_object=pod(**{field: old}))
+    now: Json = {field: new}
+    before: Json = {field: old}
+    asked = request(pod(**now), "UPDATE", old_object=pod(**before))
     outcome = validate(gate(load(policy("p", rule, **BOTH))), asked)
     assert sum(len(report.findings) for report in outcome.reports) == own
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.kube.managed_fields import is_client_written, owns
+from webhook.documents import Path
+from webhook.kube.managed_fields import is_client_written, owns, was_added
 
 PRIORITY_CLASS = ("spec", "priorityClassName")
 
@@ -153,3 +154,59 @@ JSON = st.recursive(
 def test_nothing_raises(managed_fields: object, path: list[str]) -> None:
     assert owns(managed_fields, tuple(path)) in (True, False, None)
     assert owns([{"fieldsV1": managed_fields}], tuple(path)) in (True, False, None)
+
+
+ADDED_TO = {
+    "metadata": {"managedFields": [CREATED]},
+    "spec": {
+        "priority": 0,
+        "priorityClassName": "high",
+        "nodeSelector": {"pool": "a", "disk": "ssd"},
+        "tolerations": [{"key": "a"}, {"operator": "Exists"}],
+        "containers": [
+            {"name": "proxy", "env": [{"name": "A", "value": "b"}], "volumeMounts": [{"mountPath": "/a"}]},
+            {"name": "trainer", "image": "a", "env": [{"name": "A"}], "ports": [{"containerPort": 1}]},
+            {"image": "b"},
+        ],
+        "volumes": [{"name": "dev", "hostPath": {"path": "/dev"}}],
+        "hostAliases": [{"ip": "10.0.0.1"}],
+    },
+}
+CONTAINERS = ("spec", "containers")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(("spec", "priorityClassName"), id="a field that was sent"),
+        pytest.param((*CONTAINERS, 1, "image"), id="of a container that was sent"),
+        pytest.param(("spec", "tolerations", 1), id="an item of a list that is written as a whole"),
+        pytest.param(("spec", "nodeSelector", "disk"), id="a key of a map that is written as a whole"),
+        pytest.param((*CONTAINERS, 2, "image"), id="of an item without a name"),
+        pytest.param(("spec", "hostname"), id="a field that is not there"),
+        pytest.param((), id="the whole object"),
+    ],
+)
+def test_nobody_says_that_it_was_added(path: Path) -> None:
+    assert not was_added(ADDED_TO, path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(("spec", "priority"), id="a field"),
+        pytest.param((*CONTAINERS, 0, "env", 0), id="of a container that was added"),
+        pytest.param((*CONTAINERS, 0, "volumeMounts", 0, "mountPath"), id="a mount of it"),
+        pytest.param((*CONTAINERS, 1, "env", 0, "name"), id="a variable of a container that was sent"),
+        pytest.param((*CONTAINERS, 1, "ports", 0), id="a list that is looked at whole"),
+        pytest.param(("spec", "volumes", 0, "hostPath", "path"), id="a volume"),
+        pytest.param(("spec", "hostAliases", 0, "ip"), id="an item of a list that nobody sent"),
+    ],
+)
+def test_it_was_added(path: Path) -> None:
+    assert was_added(ADDED_TO, path)
+
+
+@pytest.mark.parametrize("fields", [None, [], "x", [7], [entry({})]])
+def test_without_a_record_nobody_can_tell_what_was_added(fields: Any) -> None:
+    assert not was_added(ADDED_TO | {"metadata": {"managedFields": fields}}, ("spec", "priority"))

@@ -16,8 +16,9 @@ from webhook.engine.decide import decide, weakest_action
 from webhook.engine.texts import say
 from webhook.kube.draft import Change
 from webhook.kube.field_path import format_field
+from webhook.kube.managed_fields import was_added
 from webhook.kube.plain_text import plain
-from webhook.rules.base import ENDING_TEXT, Finding, Mode
+from webhook.rules.base import ENDING_TEXT, UNAPPLIED, Finding, Mode
 
 MOST_VIOLATIONS = 5
 """Violations shown in full; a reader mends the first ones first."""
@@ -41,6 +42,9 @@ MOST_WARNINGS = 20
 MOST_WARNING_CHARACTERS = MOST_WARNINGS * WARNING_CHARACTERS
 """Of one answer together. The API server drops what is over 4,096 in all answers to a request
 (kubernetes/apiserver:pkg/endpoints/filters/warning.go, truncateAtTotalRunes)."""
+
+ADDED = " (added after it was sent, by a webhook or the API server)"
+"""Of a place: its author has no such field."""
 
 ANNOTATION_BYTES = 8 * 1024
 """Of one audit annotation: below the 10 KiB at which the API server's own policies cut theirs."""
@@ -107,7 +111,7 @@ def _violation(outcome: Outcome, report: Report, finding: Finding, languages: Se
     lines = [f"{first.message}."]
     place = field_of(outcome, finding)
     if place:
-        lines.append(f"  where: {place}")
+        lines.append(f"  where: {place}{ADDED if _was_added(outcome, finding) else ''}")
     lines.append(f"  do:    {first.remediation}")
     why = [report.rule.key, f"policies {outcome.policy_set.hash}", f"decision {outcome.decision_id}"]
     lines.append(f"  why:   {', '.join([*why, *filter(None, (report.rule.link, report.rule.contact))])}")
@@ -115,6 +119,13 @@ def _violation(outcome: Outcome, report: Report, finding: Finding, languages: Se
         f"  {other.message}。{other.remediation}" for other in others if other.message != first.message
     )
     return "\n".join(lines)
+
+
+def _was_added(outcome: Outcome, finding: Finding) -> bool:
+    """Whether its author never wrote what is refused, and looks for it in vain in his manifest."""
+    request = outcome.request
+    asked = request.operation == "CREATE" and request.from_api_server and finding.text != UNAPPLIED
+    return asked and was_added(request.object or {}, finding.path)
 
 
 def field_of(outcome: Outcome, finding: Finding) -> str:

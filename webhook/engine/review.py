@@ -31,6 +31,7 @@ from webhook.policy.policy_set import Candidate, CompiledPolicy
 from webhook.rules.base import (
     LONG_AGO,
     NOT_ASKED,
+    UNAPPLIED,
     Finding,
     Mode,
     Received,
@@ -262,7 +263,7 @@ def _unapplied(changes: Sequence[Change]) -> tuple[Finding, ...]:
     first = changes[0]
     # What would be appended is not in the object: its list is the place.
     place = first.path[:-1] if first.appended else first.path
-    return (fail("unapplied", place, fields=Sentence(", ".join([change.field for change in changes]))),)
+    return (fail(UNAPPLIED, place, fields=Sentence(", ".join([change.field for change in changes]))),)
 
 
 def _own_verification(ran: Ran, view: View) -> tuple[Finding, ...]:

@@ -10,11 +10,25 @@ below it was written as one, as an atomic list or map is.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from webhook.kube.field_path import mapping_at
+import orjson
+
+from webhook.documents import Path
+from webhook.kube.field_path import mapping_at, value_at
 
 _ANNOTATIONS = ("fieldsV1", "f:metadata", "f:annotations")
+
+_LIST_KEYS: Final = {
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+}
+"""What tells the items of a pod's lists apart (kubernetes/api:core/v1/types.go, listMapKey); other lists are looked at whole."""
 
 
 def owns(managed_fields: object, path: tuple[str, ...]) -> bool | None:
@@ -39,6 +53,33 @@ def owns(managed_fields: object, path: tuple[str, ...]) -> bool | None:
     if True in found:
         return True
     return None if None in found else False
+
+
+def was_added(thing: Mapping[str, Any], path: Path) -> bool:
+    """Whether a field is there that was not in the object as it was sent; False, too, where nobody can tell.
+
+    Args:
+        thing: an object at its creation, as a webhook receives it.
+        path: of the field.
+    """
+    if value_at(thing, path) is None:
+        return False
+    return owns(value_at(thing, ("metadata", "managedFields")), _managed(thing, path)) is False
+
+
+def _managed(thing: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    """`path` as `owns` takes it, up to the first item of a list that is written as a whole."""
+    found: list[str] = []
+    for depth, segment in enumerate(path):
+        if isinstance(segment, str):
+            found.append(segment)
+            continue
+        key = _LIST_KEYS.get(found[-1]) if found else None
+        name = value_at(thing, (*path[: depth + 1], key)) if key else None
+        if not isinstance(name, str):
+            break
+        found.append(f"k:{orjson.dumps({key: name}).decode()}")
+    return tuple(found)
 
 
 def is_client_written(managed_fields: object, annotation_key: str) -> bool:

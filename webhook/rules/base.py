@@ -112,6 +112,7 @@ UNKNOWN_TEXT: Mapping[str, Text] = {
     "en": ("cannot be evaluated: {why}", "give podgate these facts, or ask the platform team"),
     "zh": ("无法判断：{why}", "请为 podgate 提供这些集群信息，或联系平台团队"),
 }
+UNAPPLIED = "unapplied"
 UNAPPLIED_TEXT: Mapping[str, Text] = {
     "en": (
         "not applied: the mutating call was missed, or a later webhook undid it ({fields})",
@@ -172,7 +173,7 @@ NOT_ASKED = frozenset({"unknown", "too much", *EXCEPTED_TEXTS})
 
 COMMON_TEXTS: Texts = {
     "unknown": UNKNOWN_TEXT,
-    "unapplied": UNAPPLIED_TEXT,
+    UNAPPLIED: UNAPPLIED_TEXT,
     "too much": TOO_MUCH_TEXT,
     **EXCEPTED_TEXTS,
 }
