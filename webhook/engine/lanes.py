@@ -66,15 +66,15 @@ def run_mutations(candidates: Iterable[Candidate], lanes: Lanes) -> None:
 
 def _run_policy(candidate: Candidate, lanes: Lanes) -> None:
     forked = not lanes.are_one
-    real = resolve(candidate, lanes.real)
+    found = real = resolve(candidate, lanes.real)
     if real.enforces:
         lanes.found.extend(_mutate_in(real, lanes.real))
-    audited = resolve(candidate, lanes.audited) if forked else real
-    if audited.enforces:
-        if forked:
-            _mutate_in(audited, lanes.audited)
-    elif audited.answer is not False:
-        lanes.run_audited(audited)
+    if forked:
+        found = resolve(candidate, lanes.audited)
+        if found.enforces:
+            _mutate_in(found, lanes.audited)
+    if found.answer is not False and not found.enforces:
+        lanes.run_audited(found)
 
 
 def _mutate_in(found: Resolved, view: View) -> list[Ran]:

@@ -1,6 +1,7 @@
 """setPriorityClass: the pod's priority class, with the number and the preemption policy that belong to it."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import ClassVar
 
 from pydantic import Field, field_validator
@@ -99,13 +100,17 @@ class SetPriorityClass(MutatingRule):
         if name and subject.request.from_api_server and value_at(subject.object, PRIORITY) is None:
             yield fail("numberless", PRIORITY, present=name)
 
+    @cached_property
+    def _replaced(self) -> Replace:
+        """With the empty name, which is none to the Priority plugin."""
+        return Replace(self.replace.when, ("", *self.replace.values))
+
     def _set_name(self, draft: Draft, subject: Subject, key: str) -> Written:
         default = subject.facts.default_priority_class()
         return draft.set(
             NAME,
             self.class_,
             key,
-            # An empty name is none to the Priority plugin.
-            Replace(self.replace.when, ("", *self.replace.values)),
+            self._replaced,
             cluster_default=default.name if isinstance(default, PriorityClass) else None,
         )
