@@ -33,20 +33,21 @@ def priority(name: str) -> list[Json]:
 NOTHING = policy(
     "other", {"setFields": {"labels": {"example.com/other": "x"}}}, match={"namespaces": ["other"]}
 )
-VERSIONS: dict[str, tuple[File, File]] = {
-    "a setter is added": (NOTHING, policy("p", label("a"))),
-    "a setter and what needs it": (NOTHING, policy("p", label("a"), needs("a"))),
-    "what needs a setter stands in another policy": (
-        policy("p", needs("a"), mode="audit"),
-        policy("p", label("a"), needs("a")),
+Files = tuple[File, ...]
+VERSIONS: dict[str, tuple[Files, Files]] = {
+    "a setter is added": ((NOTHING,), (policy("p", label("a")),)),
+    "a setter and what needs it": ((NOTHING,), (policy("p", label("a"), needs("a")),)),
+    "what needs a setter was audited": (
+        (NOTHING, policy("p", needs("a"), mode="audit")),
+        (policy("p", label("a"), needs("a")),),
     ),
     "another value, and only that is allowed": (
-        policy("p", label("a"), needs("a")),
-        policy("p", label("b"), needs("b")),
+        (policy("p", label("a"), needs("a")),),
+        (policy("p", label("b"), needs("b")),),
     ),
     "another class, and only that is allowed": (
-        policy("p", *priority("ai-train-high")),
-        policy("p", *priority("ai-inference")),
+        (policy("p", *priority("ai-train-high")),),
+        (policy("p", *priority("ai-inference")),),
     ),
 }
 CASES = {
@@ -65,14 +66,14 @@ def actions(first: PolicySet, second: PolicySet, thing: Json, *, is_first_new: b
 
 @pytest.mark.parametrize(("first", "second"), CASES.values(), ids=CASES)
 @pytest.mark.parametrize("is_first_new", [True, False], ids=["the new one changes", "the new one judges"])
-def test_nobody_is_refused_because_of_the_difference(first: File, second: File, is_first_new: bool) -> None:
-    found = actions(load(first), load(second), training_pod(), is_first_new=is_first_new)
+def test_nobody_is_refused_because_of_the_difference(first: Files, second: Files, is_first_new: bool) -> None:
+    found = actions(load(*first), load(*second), training_pod(), is_first_new=is_first_new)
     assert Action.DENY not in found
 
 
 @pytest.mark.parametrize(("first", "second"), CASES.values(), ids=CASES)
-def test_what_the_author_asked_for_is_refused_as_ever(first: File, second: File) -> None:
-    ours, theirs = (load(each, policy("cap", CAP)) for each in (first, second))
+def test_what_the_author_asked_for_is_refused_as_ever(first: Files, second: Files) -> None:
+    ours, theirs = (load(*each, policy("cap", CAP)) for each in (first, second))
     for is_first_new in (True, False):
         assert Action.DENY in actions(ours, theirs, training_pod(8), is_first_new=is_first_new)
 

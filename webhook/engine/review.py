@@ -275,7 +275,6 @@ def _judge(gate: Gate, candidates: Sequence[Candidate], as_received: View, audit
     request = as_received.received.request
     stored = _stored(gate, request) if request.operation == "UPDATE" else None
     spec_stays = stored is not None and _same_spec(as_received, stored)
-    change_over = _change_over(gate, as_received)
     for candidate in candidates:
         if not (candidate.validating and gate.judges(candidate.policy)):
             continue
@@ -288,7 +287,7 @@ def _judge(gate: Gate, candidates: Sequence[Candidate], as_received: View, audit
             if findings and stored is not None:
                 old = _known_findings(candidate, compiled, stored)
                 own = tuple(_brought(findings, as_received, old, stored))
-            elif change_over is not None:
+            elif findings and (change_over := _change_over(gate, as_received)):
                 own = change_over.excused(findings, partial(_findings_of, candidate, compiled.key))
             yield _report(compiled, own)
 
