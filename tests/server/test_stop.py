@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.server.running import Running, eventually, post, review, worker_of, workers_of
-from webhook.server.worker import LINGER_SECONDS
+from webhook.server.worker import LINGER_SECONDS, STOP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +107,7 @@ def test_whoever_says_nothing_does_not_delay_the_end(what: str, start: Callable[
     told = time.monotonic()
     gateway.process.send_signal(signal.SIGTERM)
     assert gateway.process.wait(GONE_SECONDS) == 0
-    assert time.monotonic() - told < (GONE_SECONDS if what == "half a body" else 2.5)
+    assert time.monotonic() - told < (GONE_SECONDS if what == "half a body" else STOP_SECONDS)
     connection.close()
     assert "Traceback" not in gateway.log()
 
