@@ -6,8 +6,9 @@ import pytest
 
 from tests.engine.gates import BOB, Json, container, gate, load, pod, policy, request, training_pod
 from webhook.engine import mutate, validate
-from webhook.engine.annotations import CHANGES, DECISION, MOST_BYTES, NAMES, POLICIES, decision_id
+from webhook.engine.annotations import CHANGES, DECISION, MOST_BYTES, NAMES, POLICIES, decision_id, record
 from webhook.kube.admission_request import AdmissionRequest
+from webhook.kube.draft import Draft
 
 SET = load(
     policy("class", {"setPriorityClass": {"class": "ai-train-high"}}, match={"workloads": ["training"]}),
@@ -206,6 +207,15 @@ def test_a_record_that_fills_its_room_is_read_and_leaves_room_for_nothing_else()
     full = orjson.dumps(["x" * (MOST_BYTES - len('[""]'))]).decode()
     outcome = mutate(GATE, request(training_pod(annotations={CHANGES: full})))
     assert annotations(outcome.object)[CHANGES] == f'[{{"leftOut":{1 + 5}}}]'
+
+
+@pytest.mark.parametrize(("more", "kept"), [(0, True), (1, False)], ids=["fits", "one byte more"])
+def test_an_entry_that_just_fits_is_kept(more: int, kept: bool) -> None:
+    room = MOST_BYTES - len('{"leftOut":1}') - len('[""],')
+    entry = "x" * (room + more)
+    draft = Draft({"metadata": {"annotations": {CHANGES: orjson.dumps([entry]).decode()}}})
+    record(draft, (), "0123456789ab", "aaaaaaaa")
+    assert entries(draft.object) == ([entry] if kept else [{"leftOut": 1}])
 
 
 def test_the_record_stays_bounded_over_passes() -> None:

@@ -303,6 +303,27 @@ def test_an_object_opts_out_only_of_policies_that_allow_it(text: str, lifted: bo
     assert validate(gate(policy_set), request(thing)).allowed is (lifted and opt_out == "allowed")
 
 
+@pytest.mark.parametrize("by", ["exception", "opt-out"])
+def test_nothing_lifts_a_rule_of_which_nobody_knows_whether_it_applies(by: str) -> None:
+    unclear = LIMITS.replace("  all: true", "  namespaceSelector:\n    matchLabels:\n      tier: gold")
+    limits = f"{unclear}failurePolicy: Fail\n" + ("optOut: allowed\n" if by == "opt-out" else "")
+    thing = pod(5, annotations={"podgate.dev/skip": "limits: debugging"})
+    outcome = validate(
+        gate(policies(*([exception()] if by == "exception" else []), limits=limits)), request(thing)
+    )
+    assert {(report.rule.key, report.result, report.action) for report in outcome.reports} >= {
+        ("limits/cap", Result.ERROR, Action.DENY)
+    }
+
+
+def test_a_review_shows_what_audited_rules_would_make_of_what_is_enforced() -> None:
+    enforced = review(gate(policies()), request(pod(1)))
+    assert (enforced.audited or {})["metadata"]["labels"] == {"team": "a"}
+    audited = review(gate(policies(ceiling=Mode.AUDIT)), request(pod(1)))
+    assert "labels" not in (audited.object or {})["metadata"]
+    assert (audited.audited or {})["metadata"]["labels"] == {"team": "a"}
+
+
 def test_a_rule_that_is_lifted_is_reported_as_skipped() -> None:
     outcome = review(gate(policies(exception())), request(pod(5)))
     assert {report.rule.key: report.result for report in outcome.reports} == {
