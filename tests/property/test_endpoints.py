@@ -23,7 +23,7 @@ def test_an_endpoint_finds_its_part(name: str, mode: str, mutated: bool, thing: 
     every = gate(policy_set(name, mode))
     request = asked(thing)
     if mutated:
-        request = replace(request, object=mutate(every, request).object)
+        request = request._replace(object=mutate(every, request).object)
     reports = validate(every, request).reports
     for failure_policy in ("Fail", "Ignore"):
         found = validate(replace(every, failure_policy=failure_policy), request).reports
