@@ -113,7 +113,9 @@ class AcceleratorPool(PoolSpec):
     def offers(self, asked: Collection[str]) -> bool:
         """Whether its nodes have all of the accelerator resources asked for, and there is one."""
         for name in asked:
-            if name not in self.resource_names and not any(fits(name) for fits in self._globs):
+            if name not in self.resource_names and not (
+                self._globs and any(fits(name) for fits in self._globs)
+            ):
                 return False
         return bool(asked)
 

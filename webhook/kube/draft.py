@@ -171,11 +171,12 @@ class Draft:
                 (`TooManyFieldsError`).
         """
         present, key = look_up(self.object, path)
-        if replace.when != "always" and self._owners.get(key, rule) != rule:
+        owner = self._owners.get(key)
+        if owner is not None and owner != rule and replace.when != "always":
             return Written.CLAIMED
         if present is not None:
             if _equal(present, value):
-                self._own(key, rule)
+                self._own(key, rule, owner)
                 return Written.SAME
             if not self._may_replace(path, present, replace, api_default, cluster_default):
                 return Written.CHOSEN
@@ -183,7 +184,7 @@ class Draft:
         if isinstance(present, (dict, list)):
             self._ways = {}
         self._note(key, path, rule, present, value)
-        self._own(key, rule)
+        self._own(key, rule, owner)
         return Written.WRITTEN
 
     def append(self, path: Path, item: Any, rule: str, same: Callable[[Any], bool], identity: str) -> Written:
@@ -202,9 +203,10 @@ class Draft:
         """
         present, holder = look_up(self.object, path)
         key = (*holder, f"[{identity}]")
-        if self._owners.get(key, rule) != rule:
+        owner = self._owners.get(key)
+        if owner is not None and owner != rule:
             return Written.CLAIMED
-        self._own(key, rule)
+        self._own(key, rule, owner)
         if isinstance(present, list) and any(map(same, present)):
             return Written.SAME
         target = self._writable(path, list)
@@ -220,10 +222,10 @@ class Draft:
             key: what names the field, as `identify` does; it need not be a path.
             rule: who takes it; a rule that has it already is not refused.
         """
-        owner = self._owners.get(key, rule)
-        if owner == rule:
-            self._own(key, rule)
-        return owner == rule
+        owner = self._owners.get(key)
+        if owner is None:
+            self._own(key, rule, owner)
+        return owner is None or owner == rule
 
     def remove(self, path: Path, rule: str) -> None:
         """Take the field at `path` away in the name of `rule`; nothing happens where it is absent.
@@ -297,9 +299,10 @@ class Draft:
             raise TooManyFieldsError(f"policies would write more than {MOST_FIELDS} fields")
         self._put(self._touched, key, touched)
 
-    def _own(self, key: tuple[str | int, ...], rule: str) -> None:
-        if self._owners.get(key) != rule:
-            self._put(self._owners, key, rule)
+    def _own(self, key: tuple[str | int, ...], rule: str, former: str | None) -> None:
+        if former != rule:
+            self._undo.append((self._owners, key, _ABSENT if former is None else former))
+            self._owners[key] = rule
 
     def _put(self, holder: Any, key: Any, value: Any) -> None:
         former = holder[key] if type(holder) is list else holder.get(key, _ABSENT)
