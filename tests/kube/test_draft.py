@@ -476,6 +476,16 @@ def test_what_is_taken_back_was_written_before_and_after_a_place_was_looked_for_
     assert draft.object == before
 
 
+def test_what_is_taken_back_was_appended_to_a_list_that_was_there_or_not() -> None:
+    before = {"spec": {"tolerations": [{"key": "own"}]}}
+    draft = Draft(before)
+    draft.begin()
+    draft.append(TOLERATIONS, GPU, "p/r", same_toleration, "gpu")
+    draft.append(("spec", "volumes"), {"name": "v"}, "p/r", same_toleration, "v")
+    draft.undo()
+    assert draft.object == before
+
+
 def test_a_removal_is_a_change_of_the_rule_that_asked_for_it() -> None:
     draft = Draft({"spec": {"a": "b"}})
     draft.remove(("spec", "a"), "p/r")
