@@ -1369,6 +1369,20 @@ def thing_pods(**changes: Any) -> dict[str, Any]:
     return thing(pods=[{"template": "spec.template", **changes}])
 
 
+def test_a_variable_is_repeated_for_each_item_in_its_name_and_value() -> None:
+    repeated = {"name": "HOSTS_OF_{each}", "value": "{name}-{each}", "forEach": "spec.roles[*].name"}
+    kind = TemplateKinds.from_value(thing_pods(env=[repeated])).kind_of("example.org", "Thing")
+    roles = [{"name": "main-role"}, {"name": "x"}]
+    obj = obj_of("example.org/v1", "Thing", {"template": template_of(), "roles": roles})
+    assert kind is not None
+    (template,) = templates_of(kind, obj)
+    (main,) = virtual_pod(kind, obj, template)["spec"]["containers"]
+    assert main["env"] == [
+        {"name": "HOSTS_OF_MAIN_ROLE", "value": "bert-MAIN_ROLE"},
+        {"name": "HOSTS_OF_X", "value": "bert-X"},
+    ]
+
+
 PATH = "expected a path such as spec.template or spec.tasks[*].template"
 CONDITION = "expected `path`, `path = text` or `path > number`, with `not` in front or without"
 PLACEHOLDERS = "each, index, name, namespace, replica-type, replicas, role, total"
