@@ -24,6 +24,7 @@ VALIDATING = (
     ("ignore.validate.podgate.dev", "/validate/ignore?timeout=2s"),
 )
 CHANGES = "podgate.dev/changes"
+POLICIES = "podgate.dev/policies"
 
 
 class Result(NamedTuple):
@@ -90,10 +91,20 @@ def create(connection: HTTPSConnection, workload: Workload, thing: Mapping[str, 
 
 
 def _patched(thing: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "patch" not in response:
+    """The object with the patch; a gateway that has just begun only marks what it leaves as it is, which is no change here."""
+    operations = orjson.loads(b64decode(response.get("patch", "")) or b"[]")
+    if all(_marks(operation) for operation in operations):
         return thing
-    patched: Mapping[str, Any] = jsonpatch.apply_patch(thing, b64decode(response["patch"]).decode())
+    patched: Mapping[str, Any] = jsonpatch.apply_patch(thing, operations)
     return patched
+
+
+def _marks(operation: Mapping[str, Any]) -> bool:
+    """Whether an operation does no more than name the policies (docs/decisions/0007-change-over.md)."""
+    value, path = operation.get("value"), operation["path"]
+    return path.endswith(POLICIES.replace("/", "~1")) or (
+        isinstance(value, dict) and value.keys() == {POLICIES}
+    )
 
 
 def _refusal(name: str, response: Mapping[str, Any]) -> str:
