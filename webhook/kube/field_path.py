@@ -92,7 +92,7 @@ def format_identified(path: Path, identity: tuple[str | int, ...]) -> str:
 
 
 def item_name(item: Any, index: str | int) -> str | int:
-    """What `identify` names an item of a list by: its `index` where it has no name."""
+    """What `identify` names an `item` of a list by: its `index` where it has no name."""
     if type(item) is dict or isinstance(item, Mapping):
         for key in _IDENTITY_KEYS:
             name = item.get(key)

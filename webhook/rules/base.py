@@ -303,7 +303,7 @@ class Subject:
 
     @property
     def own_requests(self) -> Requests:
-        """See `webhook.kube.pod.own_requests`."""
+        """What the pod asks for now, without its overhead."""
         return self.once(self._own_requests)
 
     def _own_requests(self, pod: Mapping[str, Any]) -> Requests:
