@@ -147,7 +147,8 @@ def kubelet(cluster: Cluster, namespace: str) -> Iterator[None]:
 def start_podgate(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Callable[..., Podgate]]:
     """Start replicas: `start_podgate(policies=(SHIPPED, SITE), options=(), facts=True, beside=cluster, settled=False)`.
 
-    With `settled` the two minutes in which `verify: fail` only warns are over. With `facts` it is given those objects, or with True what the cluster (`beside`, for one of the test's own) has now.
+    With `settled` the two minutes in which `verify: fail` only warns are over. With `facts` it is given those objects, or with
+    True what the cluster (`beside`, for one of the test's own) has now.
     """
     started: list[Podgate] = []
 
