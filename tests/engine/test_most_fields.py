@@ -7,6 +7,7 @@ import pytest
 from tests.engine.gates import Json, by_rule, container, gate, load, pod, policy, request, said
 from webhook.engine import mutate, validate
 from webhook.engine.annotations import CHANGES
+from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import MOST_FIELDS, Draft, TooManyFieldsError
 
 ENV: Json = {"setFields": {"env": {"A": "1"}}}
@@ -78,34 +79,43 @@ def test_a_template_is_written_whole_or_not_at_all(count: int, written: bool) ->
     assert outcome.object == asked.object or written
 
 
-def test_a_forgery_is_removed_also_where_a_template_is_left_alone() -> None:
-    policy_set = load(policy("env", ENV, templates={"mutate": ["deployments.apps"]}))
-    thing = deployment(MOST_FIELDS + 1)
-    thing["metadata"] |= {
-        "annotations": {CHANGES: "[]", "own": "x"},
-        "managedFields": [{"fieldsV1": {"f:metadata": {"f:annotations": {f"f:{CHANGES}": {}}}}}],
+TWO = load(
+    policy(
+        "env",
+        {"setFields": {"env": {"A": "1", "B": "2"}}},
+        templates={"mutate": ["pytorchjobs.kubeflow.org"]},
+    )
+)
+
+
+def together(**metadata: Any) -> Json:
+    """A job whose templates are too much together, each for itself is not."""
+    spec = {"containers": [container(f"c{number}") for number in range(MOST_FIELDS // 4 + 1)]}
+    roles = {name: {"template": {"spec": spec}} for name in ("Master", "Worker")}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "x", "namespace": "training"} | metadata,
+        "spec": {"pytorchReplicaSpecs": roles},
     }
-    asked = request(thing, group="apps", kind="Deployment", resource="deployments")
-    outcome = mutate(gate(policy_set), asked)
-    assert [operation["op"] for operation in outcome.patch] == ["remove"]
-    assert (outcome.object or {})["metadata"]["annotations"] == {"own": "x"}
+
+
+def asked_for(job: Json) -> AdmissionRequest:
+    return request(job, group="kubeflow.org", kind="PyTorchJob", resource="pytorchjobs")
 
 
 def test_templates_that_are_too_much_together_are_left_alone_and_said() -> None:
-    spec = {"containers": [container(f"c{number}") for number in range(MOST_FIELDS // 4 + 1)]}
-    roles = {name: {"template": {"spec": spec}} for name in ("Master", "Worker")}
-    job: Json = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": "x", "namespace": "training"},
-        "spec": {"pytorchReplicaSpecs": roles},
-    }
-    two = {"setFields": {"env": {"A": "1", "B": "2"}}}
-    policy_set = load(policy("env", two, templates={"mutate": ["pytorchjobs.kubeflow.org"]}))
-    asked = request(job, group="kubeflow.org", kind="PyTorchJob", resource="pytorchjobs")
-    outcome = mutate(gate(policy_set), asked)
+    outcome = mutate(gate(TWO), asked_for(together()))
     assert outcome.patch == []
     assert said(outcome.reports) == [f"env/r0 error record: {TOO_MUCH}"]
+
+
+def test_a_forgery_is_removed_also_where_templates_are_left_alone() -> None:
+    managed = [{"fieldsV1": {"f:metadata": {"f:annotations": {f"f:{CHANGES}": {}}}}}]
+    job = together(annotations={CHANGES: "[]", "own": "x"}, managedFields=managed)
+    outcome = mutate(gate(TWO), asked_for(job))
+    assert said(outcome.reports) == [f"env/r0 error record: {TOO_MUCH}"]
+    assert (outcome.object or {})["metadata"]["annotations"] == {"own": "x"}
 
 
 def test_an_undone_draft_is_as_it_was() -> None:
