@@ -24,6 +24,7 @@ from webhook.kube.templates import (
     to_object_path,
     virtual_pod,
 )
+from webhook.kube.templates.references import Reference, Wildcard, compile_reference
 from webhook.kube.workload import inspect_workload
 
 JOB = "batch/v1 Job"
@@ -1500,3 +1501,10 @@ def count_templates(obj: dict[str, Any]) -> int:
     group = str(obj.get("apiVersion", "")).rpartition("/")[0]
     kind = shipped_templates().kind_of(group, str(obj.get("kind")))
     return len(templates_of(kind, obj)) if kind else 0
+
+
+def test_a_path_with_two_wildcards_is_cut_behind_the_last() -> None:
+    every = Wildcard(list)
+    found = compile_reference("spec.groups[*].tasks[*].template.spec")
+    assert found == Reference(False, ("spec", "groups", every, "tasks", every), ("template", "spec"))
+    assert compile_reference(".replicas") == Reference(True, (), ("replicas",))

@@ -820,3 +820,8 @@ def test_every_way_of_sharing_is_said() -> None:
     pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu.shared": 1}}
     found = inspect_workload(pod, shipped_catalogue())
     assert found.communication_evidence == "shared accelerator (mig, timeSlice)"
+
+
+def test_a_claim_is_one_process_where_nobody_says_how_many() -> None:
+    two, one = (inspect(Pod(claims=True, env={"WORLD_SIZE": size})) for size in ("2", "1"))
+    assert (two.communication, one.communication) == ("multiNode", "none")

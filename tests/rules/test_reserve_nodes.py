@@ -109,6 +109,9 @@ NEAR_MISSES = {
     "selector and affinity exclude each other": pod(
         nodeSelector={"accel": "h100", "zone": "a"}, affinity=affinity([expression("zone", "In", "b")])
     ),
+    "affinity means a pool that the selector excludes": pod(
+        nodeSelector={"accel": "h100", "zone": "b"}, affinity=affinity([expression("zone", "In", "a")])
+    ),
     "another toleration": pod(
         tolerations=[
             {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
