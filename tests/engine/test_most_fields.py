@@ -111,7 +111,7 @@ def test_templates_that_are_too_much_together_are_left_alone_and_said() -> None:
 
 
 def test_a_forgery_is_removed_also_where_templates_are_left_alone() -> None:
-    managed = [{"fieldsV1": {"f:metadata": {"f:annotations": {f"f:{CHANGES}": {}}}}}]
+    managed: list[Json] = [{"fieldsV1": {"f:metadata": {"f:annotations": {f"f:{CHANGES}": {}}}}}]
     job = together(annotations={CHANGES: "[]", "own": "x"}, managedFields=managed)
     outcome = mutate(gate(TWO), asked_for(job))
     assert said(outcome.reports) == [f"env/r0 error record: {TOO_MUCH}"]
