@@ -41,8 +41,6 @@ class ChangeOver:
             findings: what the rule found in the object as received.
             find_in: what it finds in another view of it.
         """
-        if not findings:
-            return findings
         lasting = {finding.text for finding in find_in(self._as_ours)}
         return tuple(
             finding if finding.text in lasting and not self._is_written(finding) else _lowered(finding)
