@@ -76,7 +76,6 @@ class Fuzzer:
     """
 
     def __init__(self, summary: Summary) -> None:
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
         self._clients = {name: make_client(policies=found) for name, found in policy_sets().items()}
         self.summary = summary
 
@@ -219,7 +218,13 @@ def shown(summary: Summary, seconds: float) -> str:
 
 
 def _worker(seconds: float, seed: int, findings: Path, results: Any) -> None:
+    _silence()
     results.put(run(seconds, seed, findings))
+
+
+def _silence() -> None:
+    """No log lines from this process, which is the fuzzer's own."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
 def fuzz(seconds: float, seed: int, processes: int, findings: Path) -> Summary:
@@ -256,6 +261,7 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, metavar="FILE", help="send one finding again")
     options = parser.parse_args()
     if options.replay:
+        _silence()
         fault = replay(options.replay)
         sys.stdout.write(f"{fault or 'no fault any more'}\n")
         return int(bool(fault))
