@@ -35,6 +35,8 @@ _A_MOMENT = 1e-6
 #: the same address, would never send what it had before.
 RELIST_AFTER = 3
 
+_DICE = random.SystemRandom()
+
 Spawn = Callable[[Callable[[], None]], Any]
 Count = Callable[[str, str, str], None]
 """Counts a request: kind, verb (``list`` or ``watch``) and the status, ``none`` where there was no answer."""
@@ -153,7 +155,7 @@ class Follower:
         return self._pace.wait(
             self._failures,
             elapsed=time.monotonic() - began,
-            draw=random.random(),  # noqa: S311  # for jitter
+            draw=_DICE.random(),
             status=self.status,
             retry_after=self._retry_after,
         )
@@ -200,7 +202,7 @@ class Follower:
             events = self._api.watch(
                 self.resource.path,
                 resource_version=version,
-                timeout_seconds=self._pace.watch_seconds(random.random()),  # noqa: S311  # for jitter
+                timeout_seconds=self._pace.watch_seconds(_DICE.random()),
                 silence_seconds=self._pace.silence,
                 **self.resource.selector,
             )
