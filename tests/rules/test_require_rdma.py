@@ -349,3 +349,13 @@ def test_wrong_types_are_absent() -> None:
         container(env="a", securityContext=["b"], volumeMounts=7), hostNetwork="true", volumes=[None, 3]
     )
     assert failures(subject_of(thing)) == ["missing"]
+
+
+@pytest.mark.parametrize("name", [{"add": ["x"]}, ["ib"], 7, None])
+def test_a_volume_and_a_mount_whose_names_are_no_texts_are_not_each_others(name: Any) -> None:
+    thing = worker(
+        container(volumeMounts=[{"name": name, "mountPath": "/dev/infiniband"}]),
+        hostNetwork=True,
+        volumes=[{"name": name, "hostPath": {"path": "/dev/infiniband"}}],
+    )
+    assert failures(subject_of(thing)) == ["missing"]

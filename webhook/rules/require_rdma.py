@@ -9,6 +9,7 @@ from webhook.facts import Unknown
 from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.kube.file_path import path_parts
 from webhook.kube.pod import Container, containers
+from webhook.kube.templates.references import text_or_empty
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, skip, unknown
 from webhook.rules.rdma import (
     DEVICE_FOLDER,
@@ -169,15 +170,20 @@ def _has_host_rdma(subject: Subject, held: tuple[Container, ...]) -> bool:
     if value_at(subject.object, ("spec", "hostNetwork")) is not True:
         return False
     volumes = {
-        value_at(volume, ("name",))
+        _name(volume)
         for volume in list_at(subject.object, ("spec", "volumes"))
         if _shows_devices(value_at(volume, ("hostPath", "path")))
-    }
+    } - {""}
     return any(
         value_at(holder.value, ("securityContext", "privileged")) is True
-        or any(value_at(mount, ("name",)) in volumes for mount in list_at(holder.value, ("volumeMounts",)))
+        or any(_name(mount) in volumes for mount in list_at(holder.value, ("volumeMounts",)))
         for holder in held
     )
+
+
+def _name(thing: Any) -> str:
+    """A volume's name, or the one that a mount names; "" where it is no text, as in a template of another controller."""
+    return text_or_empty(value_at(thing, ("name",)))
 
 
 def _shows_devices(path: Any) -> bool:
