@@ -107,9 +107,9 @@ def test_k6_a_pattern_is_matched_in_time_that_its_length_bounds() -> None:
     (body,) = reviews("K6")
     policies = policy_set(("p-reg-nested",))
     call(body, Endpoint.VALIDATE, policies, facts=facts())
-    started = time.perf_counter()
+    started = time.thread_time()
     call(body, Endpoint.VALIDATE, policies, facts=facts())
-    assert time.perf_counter() - started < 0.1
+    assert time.thread_time() - started < 0.1
 
 
 def test_k7_one_line_is_logged_and_nothing_in_it_is_raw() -> None:

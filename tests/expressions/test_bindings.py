@@ -156,9 +156,9 @@ def test_only_the_workload_values_that_are_known_are_bound() -> None:
 def test_the_largest_object_is_bound_in_bounded_time() -> None:
     names = {f"k{number}": "v" * 20 for number in range(1900)}
     large = {"a": [dict(names) for _ in range(60)]}
-    start = time.perf_counter()
+    start = time.thread_time()
     assert compile_condition("object.a.size() == 60").holds(bind(large))
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 2
 
 
 JSON = st.recursive(

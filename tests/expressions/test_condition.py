@@ -169,10 +169,10 @@ def test_a_reason_is_one_short_line() -> None:
 
 def test_a_loop_of_loops_ends_with_the_budget() -> None:
     pod = {"l": [0] * 2000}
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(EvaluationError) as raised:
         compile_condition("object.l.all(a, object.l.all(b, a == b))").holds(bindings(pod))
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 2
     assert raised.value.reason == "it loops more than 10,000 times"
 
 
@@ -200,9 +200,9 @@ def test_a_loop_of_loops_ends_with_the_budget() -> None:
     ],
 )  # fmt: skip
 def test_hostile_objects_take_bounded_time(text: str, pod: dict[str, Any]) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     assert compile_condition(text).holds(bindings(pod))
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 2
 
 
 def test_a_condition_is_shared_between_threads() -> None:

@@ -339,10 +339,10 @@ def test_only_the_variables_that_are_read_are_named(text: str, names: set[str]) 
     ],
 )
 def test_a_hostile_text_is_refused_fast(text: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(ExpressionError) as raised:
         compile_condition(text)
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
     assert "\n" not in raised.value.message
     assert len(raised.value.message) < 300
 

@@ -506,7 +506,7 @@ def test_an_error_says_every_fault() -> None:
 
 def test_names_from_objects_cost_nothing_and_fill_nothing() -> None:
     catalogue = Catalogue.from_value(EXTRA)
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(100):
         assert catalogue.resource("a/" + "*" * 1_000_000) is None
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1

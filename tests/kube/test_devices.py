@@ -345,7 +345,7 @@ def test_the_work_grows_with_the_pod_and_no_faster() -> None:
         for number in range(20_000)
     ]
     pod = {"spec": {"initContainers": sidecars, "containers": [container(limits=devices | memory)]}}
-    start = time.perf_counter()
+    start = time.thread_time()
     asked = asked_devices(pod, shipped_catalogue())
     assert len(asked.counts) == 40_000
-    assert time.perf_counter() - start < 3
+    assert time.thread_time() - start < 3

@@ -60,6 +60,6 @@ def test_agrees_with_a_regular_expression(pattern: str, text: str) -> None:
 
 @pytest.mark.timed
 def test_a_pattern_that_would_backtrack_is_quick() -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     assert not glob_matches("a*" * 30 + "b", "a" * 100_000)
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1

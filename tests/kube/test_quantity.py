@@ -225,11 +225,11 @@ def test_reads_up_to_the_limits() -> None:
     "text", ["1e3000000", "1e-3000000", "9" * 7_000_000, "1e" + "9" * 300, "." * 300, "0" * 309 + "Zi"]
 )
 def test_refuses_the_huge_at_once(text: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(100):
         with pytest.raises(QuantityError):
             parse_quantity(text)
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
 
 
 # The oracle: another expression, and decimal arithmetic, where the parser uses whole numbers only.
