@@ -125,21 +125,20 @@ class AcceleratorPool(PoolSpec):
         return tuple(compile_glob(name) for name in self.resource_names if "*" in name)
 
 
-def possible_pools(
-    pools: Iterable[AcceleratorPool], placement: Placement, asked: Collection[str]
-) -> tuple[AcceleratorPool, ...]:
+def possible_pools(offering: Iterable[AcceleratorPool], placement: Placement) -> tuple[AcceleratorPool, ...]:
     """The pools in which a pod could land: they offer all that it asks for and contradict neither its selector nor its affinity.
 
     A pool of more labels describes its nodes better than one of some of these labels: where the pod can only land on such
     nodes, the more general pool is left out.
 
     Args:
-        pools: all pools of the policy set.
+        offering: the pools of the policy set that offer the accelerators that the pod asks for.
         placement: where the pod may go, as earlier rules of this review left it.
-        asked: names of the accelerator resources that the pod asks for.
     """
-    possible = tuple(pool for pool in pools if pool.offers(asked) and could_be(placement, pool.node_labels))
-    return tuple(pool for pool in possible if not _is_described_better(pool, possible, placement))
+    possible = tuple([pool for pool in offering if could_be(placement, pool.node_labels)])
+    if len(possible) <= 1:
+        return possible
+    return tuple([pool for pool in possible if not _is_described_better(pool, possible, placement)])
 
 
 def _is_described_better(

@@ -6,7 +6,7 @@ matches no objects" (kubernetes/api:core/v1/types.go, NodeSelectorTerm).
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
@@ -130,21 +130,25 @@ def _requirement(expression: Any) -> Requirement | None:
 
 def required_terms(pod: Mapping[str, Any]) -> tuple[Term, ...] | None:
     """The terms of a pod's required node affinity; None where it has no such affinity."""
-    return tuple(_terms(pod)) if mapping_at(pod, REQUIRED) else None
-
-
-def _terms(pod: Mapping[str, Any]) -> Iterator[Term]:
-    for index, term in enumerate(list_at(pod, TERMS)):
-        if type(term) is dict or isinstance(term, Mapping):
-            expressions, fields = requirements_of(term.get("matchExpressions")), term.get("matchFields")
-            yield Term((*TERMS, index), expressions, bool(fields))
+    required = mapping_at(pod, REQUIRED)
+    if not required:
+        return None
+    return tuple(
+        [
+            Term(
+                (*TERMS, index), requirements_of(term.get("matchExpressions")), bool(term.get("matchFields"))
+            )
+            for index, term in enumerate(list_at(required, TERMS[-1:]))
+            if type(term) is dict or isinstance(term, Mapping)
+        ]
+    )
 
 
 def selector_requirements(pod: Mapping[str, Any]) -> tuple[Requirement, ...]:
     """A pod's `nodeSelector` as requirements."""
     selector = mapping_at(pod, ("spec", "nodeSelector"))
     return tuple(
-        Requirement(key, "In", (value,)) for key, value in selector.items() if isinstance(value, str)
+        [Requirement(key, "In", (value,)) for key, value in selector.items() if isinstance(value, str)]
     )
 
 
@@ -154,14 +158,12 @@ class Placement(NamedTuple):
     selector: tuple[Requirement, ...]
     terms: tuple[Term, ...] | None
 
-    def alternatives(self) -> Iterator[tuple[Requirement, ...]]:
+    def alternatives(self) -> Iterable[tuple[Requirement, ...]]:
         """The ways in which a node can suit: each is the node selector ANDed with one non-empty term."""
         if self.terms is None:
-            yield self.selector
-            return
-        for term in self.terms:  # one by one: the first often says enough
-            if not term.is_empty:
-                yield (*self.selector, *term.requirements)
+            return (self.selector,)
+        # one by one: the first often says enough
+        return ((*self.selector, *term.requirements) for term in self.terms if not term.is_empty)
 
 
 def placement_of(pod: Mapping[str, Any]) -> Placement:
@@ -171,14 +173,10 @@ def placement_of(pod: Mapping[str, Any]) -> Placement:
 
 def could_be(placement: Placement, labels: Mapping[str, str]) -> bool:
     """Whether a node with these `labels`, and others that are not known, could suit the `placement` of a pod."""
-    return any(
-        all(
-            requirement.admits(labels[requirement.key])
-            for requirement in alternative
-            if requirement.key in labels
-        )
-        for alternative in placement.alternatives()
-    )
+    for alternative in placement.alternatives():
+        if not [own for own in alternative if own.key in labels and not own.admits(labels[own.key])]:
+            return True
+    return False
 
 
 def suits(placement: Placement, labels: Mapping[str, str]) -> bool:
@@ -228,11 +226,21 @@ def contradiction(
     wanted = tuple(wanted)
     found: tuple[Requirement, Requirement] | None = None
     for alternative in placement.alternatives():
-        pair = next(((own, other) for own in alternative for other in wanted if own.excludes(other)), None)
+        pair = _excluding(alternative, wanted)
         if pair is None:
             return None
         found = found or pair
     return found
+
+
+def _excluding(
+    alternative: tuple[Requirement, ...], wanted: tuple[Requirement, ...]
+) -> tuple[Requirement, Requirement] | None:
+    for own in alternative:
+        for other in wanted:
+            if own.key == other.key and own.excludes(other):
+                return own, other
+    return None
 
 
 def normalise_toleration(toleration: Any) -> tuple[Any, ...]:

@@ -227,9 +227,11 @@ class Received:
             known[compute] = compute(self.object if of is None else of)
         return known[compute]
 
-    def pools_for(self, placement: Placement) -> tuple[AcceleratorPool, ...]:
-        """The pools in which the pod could land with this `placement`."""
-        return possible_pools(self.pools, placement, self.workload.accelerators)
+    @cached_property
+    def offering_pools(self) -> tuple[AcceleratorPool, ...]:
+        """The pools that offer all accelerators that the pod asks for."""
+        asked = self.workload.accelerators
+        return tuple([pool for pool in self.pools if pool.offers(asked)])
 
     @cached_property
     def fabric_resources(self) -> frozenset[str]:
@@ -240,11 +242,6 @@ class Received:
     def namespace(self) -> Namespace | Unknown:
         """The namespace that the request names."""
         return self.facts.namespace(self.request.namespace)
-
-    def bind(self, now: Mapping[str, Any]) -> Bindings:
-        """What expressions see of the object, as some rule left it."""
-        workload = self.workload if self.request.kind == "Pod" else None
-        return bind(self.request, now, self.namespace, workload)
 
     @cached_property
     def claimed_vendors(self) -> frozenset[str] | Unknown:
@@ -304,11 +301,7 @@ class Subject:
     @property
     def own_requests(self) -> Requests:
         """What the pod asks for now, without its overhead."""
-        return self.once(self._own_requests)
-
-    def _own_requests(self, pod: Mapping[str, Any]) -> Requests:
-        requests = self.requests
-        return with_pod_level(pod, [(each.role, requests[each.path]) for each in self.once(containers)])
+        return self.once(_own_requests_of, of=self)
 
     @property
     def placement(self) -> Placement:
@@ -318,7 +311,7 @@ class Subject:
     @property
     def possible_pools(self) -> tuple[AcceleratorPool, ...]:
         """The pools in which the pod could land, as its affinity is now."""
-        return self.once(self.received.pools_for, of=self.placement)
+        return self.once(_possible_pools_of, of=self)
 
     @property
     def holders(self) -> tuple[Container, ...]:
@@ -330,7 +323,8 @@ class Subject:
         """What follows from the object as it is now; computed again only after a rule wrote.
 
         Args:
-            compute: gives the same for the same object within a review, and nobody changes what it gives.
+            compute: gives the same for the same object within a review, and nobody changes what it gives. A function of a
+                module: a method would hold what holds it, and the whole object would wait for the garbage collector.
             of: what of the object it is given, always the same; None for the whole.
         """
         draft = self.draft
@@ -346,11 +340,27 @@ class Subject:
     @property
     def bindings(self) -> Bindings:
         """What expressions see; made anew only after a rule wrote."""
-        return self.once(self.received.bind)
+        return self.once(_bindings_of, of=self)
 
 
 def _requests_of(every: tuple[Container, ...]) -> Mapping[Path, Requests]:
     return {each.path: container_requests(each.value) for each in every}
+
+
+def _own_requests_of(subject: Subject) -> Requests:
+    requests = subject.requests
+    parts = [(each.role, requests[each.path]) for each in subject.once(containers)]
+    return with_pod_level(subject.object, parts)
+
+
+def _possible_pools_of(subject: Subject) -> tuple[AcceleratorPool, ...]:
+    return possible_pools(subject.received.offering_pools, subject.placement)
+
+
+def _bindings_of(subject: Subject) -> Bindings:
+    received, request = subject.received, subject.request
+    workload = received.workload if request.kind == "Pod" else None
+    return bind(request, subject.object, received.namespace, workload)
 
 
 def _labels_of(thing: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -194,7 +194,7 @@ def _nowhere(subject: Subject, asked: str) -> Iterator[Finding]:
         pool.devices_per_node is None or largest <= pool.devices_per_node for pool in subject.possible_pools
     ):
         return
-    pools = [pool for pool in subject.received.pools if pool.offers(counts)]
+    pools = subject.received.offering_pools
     nodes = subject.facts.nodes()
     if isinstance(nodes, Unknown) and not pools:
         yield skip("nodes unknown", why=nodes.why)

@@ -164,8 +164,7 @@ class SetNodeAffinity(MutatingRule):
         return tuple(parameter.requirement for parameter in self.match_expressions), self.tolerations
 
     def _pool_nodes(self, subject: Subject) -> _Nodes | None:
-        named = [pool for pool in subject.received.pools if pool.name in self.pools]
-        offering = [pool for pool in named if pool.offers(subject.workload.accelerators)]
+        offering = [pool for pool in subject.received.offering_pools if pool.name in self.pools]
         if not offering:
             return None
         requirements = tuple(
