@@ -19,6 +19,7 @@ Json = dict[str, Any]
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 MUTATING = f"{CONFIGURATIONS}/mutatingwebhookconfigurations/gate.podgate.dev"
+LATE = f"{CONFIGURATIONS}/mutatingwebhookconfigurations/zzz.gate.podgate.dev"
 VALIDATING = f"{CONFIGURATIONS}/validatingwebhookconfigurations/gate.podgate.dev"
 SYSTEM = "/api/v1/namespaces/podgate-system"
 PAUSE = f"{SYSTEM}/configmaps/podgate-pause"

@@ -16,10 +16,10 @@ import pytest
 from click.testing import Result
 
 import certs
-from tests.cli.fake_cluster import MUTATING, PAUSE, SYSTEM, VALIDATING, FakeCluster, Json
+from tests.cli.fake_cluster import LATE, MUTATING, PAUSE, SYSTEM, VALIDATING, FakeCluster, Json
 from webhook.cli.folders import read_folders
 from webhook.policy import load_policy_set
-from webhook.registration import Endpoint, webhook_configurations
+from webhook.registration import CONFIGURATIONS, Endpoint, webhook_configurations
 from webhook.watch import WATCHED
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ kind: PodPolicy
 metadata:
   name: all-of-it
 spec:
+  mode: enforce
   failurePolicy: Fail
   match:
     accelerators: {}
@@ -154,9 +155,10 @@ def good(fake: FakeCluster, folder: Path, serve: Callable[[certs.Pair], Server])
     port = serve(pair_of()).port
     endpoint = Endpoint(service=("podgate-system", "podgate"), ca_bundle=CA.certificate)
     policy_set = load_policy_set(read_folders([folder])).policy_set
-    mutating, validating = webhook_configurations(policy_set, endpoint)
-    fake.put(MUTATING, mutating)
-    fake.put(VALIDATING, validating)
+    for which, configuration in zip(
+        CONFIGURATIONS, webhook_configurations(policy_set, endpoint), strict=True
+    ):
+        fake.put(which.path, configuration)
     fake.put(SERVICE, {})
     endpoints = [{"addresses": [address]} for address in ("127.0.0.1", "127.0.0.2")]
     fake.put(SLICE, {"endpoints": endpoints, "ports": [{"port": port}]})
@@ -202,7 +204,7 @@ def test_where_nothing_is_wrong(good: FakeCluster, run: Run, folder: Path) -> No
     assert (result.exit_code, result.output) == (
         0,
         f"""\
-ok       configurations   3 entries; an outage blocks nothing
+ok       configurations   4 entries; an outage blocks nothing
 ok       endpoints        Service podgate-system/podgate has 2 ready replicas
 ok       certificate      127.0.0.1:{port} serves one that the caBundle trusts, until {end:%Y-%m-%d} ({left}
                           days)
@@ -263,11 +265,27 @@ NO_PAUSE = (
 IN_AN_HOUR = f"{NOW + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
 OTHER = f"{OTHERS}/a-other"
 SHOWN = "MutatingWebhookConfiguration a-other, entry x.example.com"
+AFTER_OURS = (
+    "is called for pods after podgate's last call: where it adds what makes a policy match, "
+    "and none did before, podgate is not asked"
+)
 
 FAULTS: dict[str, tuple[Callable[[FakeCluster], None], str, str, str]] = {
     "no configuration": (
         drop(VALIDATING), "configurations", "fail",
         "there is no ValidatingWebhookConfiguration gate.podgate.dev: podgate is not asked",
+    ),
+    "no late configuration": (
+        drop(LATE), "configurations", "fail",
+        "there is no MutatingWebhookConfiguration zzz.gate.podgate.dev: podgate is not asked once more, after other webhooks",
+    ),
+    "the late entry is missing": (
+        change(LATE, lambda each: each.pop("webhooks")), "configurations", "fail",
+        "late.mutate.podgate.dev is missing, and policies need it",
+    ),
+    "no caBundle late": (
+        change(LATE, lambda each: each["webhooks"][0]["clientConfig"].pop("caBundle")), "configurations", "fail",
+        "late.mutate.podgate.dev has no caBundle, so that every call of it fails",
     ),
     "an entry is missing": (
         change(VALIDATING, lambda each: each["webhooks"].pop(0)), "configurations", "fail",
@@ -343,6 +361,10 @@ FAULTS: dict[str, tuple[Callable[[FakeCluster], None], str, str, str]] = {
     "one that is never called again": (
         store(OTHER, entry(reinvocationPolicy="Never")), "other webhooks", "warn",
         f"{SHOWN} is called for pods before podgate and never again: it does not see what podgate sets",
+    ),
+    "one that comes after our last call": (
+        store(f"{OTHERS}/zzzz-other", entry()), "other webhooks", "warn",
+        f"{SHOWN.replace('a-other', 'zzzz-other')} {AFTER_OURS}",
     ),
 }  # fmt: skip
 
@@ -463,7 +485,7 @@ def test_replicas_out_of_reach_without_a_secret_are_unknown(
 def test_an_address_where_nobody_listens(good: FakeCluster, examine: Examine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    for path in (MUTATING, VALIDATING):
+    for path in (MUTATING, LATE, VALIDATING):
         for each in good.objects[path]["webhooks"]:
             client = each["clientConfig"]
             del client["service"]
@@ -546,7 +568,14 @@ def test_and_need_not_watch_what_they_do_not_ask_about(
 CONTROLLER = "/apis/apps/v1/namespaces/podgate-system/deployments/podgate-controller"
 
 
-WRONG = ["no configuration", "an entry is missing", "no caBundle", "a label exempts", "other policies"]
+WRONG = [
+    "no configuration",
+    "no late configuration",
+    "an entry is missing",
+    "no caBundle",
+    "a label exempts",
+    "other policies",
+]
 
 
 @pytest.mark.parametrize("fault", WRONG)

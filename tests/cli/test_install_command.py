@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 import certs
-from tests.cli.fake_cluster import MUTATING, SYSTEM, VALIDATING, FakeCluster, Json
+from tests.cli.fake_cluster import LATE, MUTATING, SYSTEM, VALIDATING, FakeCluster, Json
 from webhook.cli import install
 from webhook.cli.main import podgate
 
@@ -132,6 +132,58 @@ ValidatingWebhookConfiguration gate.podgate.dev: changed
   ignore.validate.podgate.dev: removed, no policy needs it
 1 policy, hash <hash>;"""
     )
+
+
+SETTER = POLICY.replace(
+    "limitAcceleratorCount:\n      perPod:\n        max: 8", "setPriorityClass:\n      class: train"
+)
+
+
+def setter(folder: Path, mode: str) -> None:
+    """A third policy, which gives pods a class."""
+    text = SETTER.format(name="class", failure_policy="Ignore")
+    (folder / "class.yaml").write_text(text.replace("spec:\n", f"spec:\n  mode: {mode}\n"))
+
+
+def test_a_policy_that_may_write_makes_a_late_call(install_it: Run, fake: FakeCluster, folder: Path) -> None:
+    """Also where podgate is installed already, by a version or for policies that needed none."""
+    install_it()
+    assert LATE not in fake.objects
+    setter(folder, "enforce")
+    result = install_it()
+    assert text(result, folder).startswith(
+        """\
+MutatingWebhookConfiguration gate.podgate.dev: changed
+  mutate.podgate.dev: matchConditions, rules
+MutatingWebhookConfiguration zzz.gate.podgate.dev: created
+  late.mutate.podgate.dev: new, failurePolicy Ignore
+ValidatingWebhookConfiguration gate.podgate.dev: unchanged
+"""
+    )
+    assert entries(fake, LATE)["late.mutate.podgate.dev"]["clientConfig"]["caBundle"] == BUNDLE
+    assert install_it().output.count(": unchanged\n") == 3
+
+
+def test_the_late_call_ends_with_the_policy_that_needs_it(
+    install_it: Run, fake: FakeCluster, folder: Path
+) -> None:
+    setter(folder, "enforce")
+    install_it()
+    setter(folder, "audit")
+    lines = text(install_it(), folder)
+    assert (
+        "MutatingWebhookConfiguration zzz.gate.podgate.dev: changed\n"
+        "  late.mutate.podgate.dev: removed, no policy needs it\n"
+    ) in lines
+    assert fake.objects[LATE]["webhooks"] == []
+    del fake.objects[LATE]["webhooks"]  # as an API server gives it back
+    assert install_it().output.count(": unchanged\n") == 3
+
+
+def test_the_late_call_is_tried_in_a_dry_run(install_it: Run, fake: FakeCluster, folder: Path) -> None:
+    setter(folder, "enforce")
+    assert "zzz.gate.podgate.dev: created (dry run)\n" in install_it("--dry-run").output
+    assert LATE not in fake.objects
 
 
 def test_what_others_wrote_stays(install_it: Run, fake: FakeCluster) -> None:
@@ -403,6 +455,13 @@ def test_yaml_is_what_is_written_and_needs_no_cluster(folder: Path, tmp_path: Pa
     assert {entry["failurePolicy"] for entry in validating["webhooks"]} == {"Ignore"}
 
 
+def test_yaml_has_the_late_configuration_where_a_policy_may_write(folder: Path) -> None:
+    setter(folder, "enforce")
+    result = CliRunner().invoke(podgate, ["install", "--policies", str(folder), "-o", "yaml"])
+    names = [each["metadata"]["name"] for each in yaml.safe_load_all(result.stdout)]
+    assert names == ["gate.podgate.dev", "zzz.gate.podgate.dev", "gate.podgate.dev"]
+
+
 def test_yaml_without_a_ca_says_who_must_write_it(folder: Path) -> None:
     result = CliRunner().invoke(podgate, ["install", "--policies", str(folder), "-o", "yaml"])
     assert result.exit_code == 0
@@ -418,12 +477,15 @@ def test_the_scope_is_explained_without_a_cluster(folder: Path) -> None:
         "    limitAcceleratorCount:\n      perPod:\n        max: 8\n",
         "    setPriorityClass:\n      class: x\n",
     )
-    (folder / "wide.yaml").write_text(wide)
+    (folder / "wide.yaml").write_text(wide.replace("spec:\n", "spec:\n  mode: enforce\n"))
     result = CliRunner().invoke(podgate, ["install", "--policies", str(folder), "--explain-scope"])
     assert (
         result.stdout
         == """\
 mutate.podgate.dev is called for
+  * every pod (in db)
+        wide
+late.mutate.podgate.dev is called, at their creation, where podgate has written nothing yet, for
   * every pod (in db)
         wide
 fail.validate.podgate.dev is called for

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from click.testing import Result
 
-from tests.cli.fake_cluster import MUTATING, VALIDATING, FakeCluster, Json
+from tests.cli.fake_cluster import LATE, MUTATING, VALIDATING, FakeCluster, Json
 from webhook.cli import uninstall
 
 Run = Callable[..., Result]
@@ -21,8 +21,15 @@ Remove the namespace and the roles as they were made, for example: kubectl delet
 """
 
 
+OWN = {
+    MUTATING: "mutate.podgate.dev",
+    LATE: "late.mutate.podgate.dev",
+    VALIDATING: "fail.validate.podgate.dev",
+}
+
+
 def installed(fake: FakeCluster, *others: str) -> None:
-    for path, own in ((MUTATING, "mutate.podgate.dev"), (VALIDATING, "fail.validate.podgate.dev")):
+    for path, own in OWN.items():
         fake.put(path, {"webhooks": [{"name": own}, *({"name": name} for name in others)]})
 
 
@@ -31,17 +38,18 @@ def lease(renewed: datetime) -> Json:
     return {"spec": {"holderIdentity": "pod-1", "renewTime": time, "leaseDurationSeconds": 15}}
 
 
-def test_both_are_removed_the_one_that_can_block_first(run: Run, fake: FakeCluster) -> None:
+def test_all_are_removed_the_one_that_can_block_first(run: Run, fake: FakeCluster) -> None:
     installed(fake)
     result = run("uninstall")
     assert (result.exit_code, result.output) == (
         0,
         f"""\
 ValidatingWebhookConfiguration gate.podgate.dev: removed
+MutatingWebhookConfiguration zzz.gate.podgate.dev: removed
 MutatingWebhookConfiguration gate.podgate.dev: removed
 {STAYS}""",
     )
-    assert fake.writes == [("DELETE", VALIDATING), ("DELETE", MUTATING)]
+    assert fake.writes == [("DELETE", VALIDATING), ("DELETE", LATE), ("DELETE", MUTATING)]
 
 
 def test_nothing_there_is_fine(run: Run, fake: FakeCluster) -> None:
@@ -50,10 +58,27 @@ def test_nothing_there_is_fine(run: Run, fake: FakeCluster) -> None:
         0,
         f"""\
 ValidatingWebhookConfiguration gate.podgate.dev: not there
+MutatingWebhookConfiguration zzz.gate.podgate.dev: not there
 MutatingWebhookConfiguration gate.podgate.dev: not there
 {STAYS}""",
     )
     assert fake.writes == []
+
+
+def test_an_installation_without_a_late_configuration_goes_as_well(run: Run, fake: FakeCluster) -> None:
+    installed(fake)
+    del fake.objects[LATE]
+    result = run("uninstall")
+    assert result.exit_code == 0
+    assert "MutatingWebhookConfiguration zzz.gate.podgate.dev: not there\n" in result.output
+    assert OWN.keys().isdisjoint(fake.objects)
+
+
+def test_a_late_configuration_that_no_policy_needs_any_more_goes(run: Run, fake: FakeCluster) -> None:
+    """It has no entries, and an API server leaves out an empty list."""
+    fake.put(LATE, {})
+    assert "MutatingWebhookConfiguration zzz.gate.podgate.dev: removed\n" in run("uninstall").output
+    assert LATE not in fake.objects
 
 
 def test_entries_of_others_stay(run: Run, fake: FakeCluster) -> None:
@@ -81,7 +106,7 @@ Deployment podgate-controller: scaled to 0 (dry run)
 ValidatingWebhookConfiguration gate.podgate.dev: removed (dry run)
 """
     )
-    assert {MUTATING, VALIDATING} <= fake.objects.keys()
+    assert OWN.keys() <= fake.objects.keys()
     assert fake.objects[CONTROLLER]["spec"]["replicas"] == 2
 
 
@@ -90,7 +115,12 @@ def test_the_controller_is_stopped_before_it_could_put_them_back(run: Run, fake:
     fake.put(CONTROLLER, {"spec": {"replicas": 2}, "status": {}})
     result = run("uninstall")
     assert result.output.startswith("Deployment podgate-controller: scaled to 0\n")
-    assert fake.writes == [("PATCH", CONTROLLER), ("DELETE", VALIDATING), ("DELETE", MUTATING)]
+    assert fake.writes == [
+        ("PATCH", CONTROLLER),
+        ("DELETE", VALIDATING),
+        ("DELETE", LATE),
+        ("DELETE", MUTATING),
+    ]
 
 
 @pytest.fixture
@@ -116,7 +146,7 @@ def test_what_a_controller_puts_back_while_it_ends_is_removed_again(run: Run, fa
     result = run("uninstall")
     assert result.exit_code == 0
     assert result.output.count("ValidatingWebhookConfiguration gate.podgate.dev: removed\n") == 2
-    assert {VALIDATING, MUTATING}.isdisjoint(fake.objects)
+    assert OWN.keys().isdisjoint(fake.objects)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -136,7 +166,7 @@ def test_a_controller_that_cannot_be_stopped_is_no_reason_to_leave_what_may_bloc
     fake.refused[CONTROLLER] = 403
     result = run("uninstall")
     assert result.stdout.startswith("Deployment podgate-controller: not stopped: ")
-    assert {VALIDATING, MUTATING}.isdisjoint(fake.objects)
+    assert OWN.keys().isdisjoint(fake.objects)
     assert result.exit_code == 1
 
 

@@ -11,7 +11,7 @@ import greenlet  # type: ignore[import-untyped]  # gevent brings it
 
 from certs.rotate import API_SERVER_LAG, SECRET_SYNC, is_issued_by, split_bundle
 from tests.controller.cluster_in_memory import Cluster, FakeApi
-from tests.controller.parts import CA_SECRET, MUTATING, START, TLS_SECRET, VALIDATING, reconciler
+from tests.controller.parts import CA_SECRET, LATE, MUTATING, START, TLS_SECRET, VALIDATING, reconciler
 from webhook.controller.objects import CERTIFICATE, ROTATE, decoded, read_authority
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _first_start() -> tuple[tuple[str, dict[str, Any]], ...]:
     for _ in range(3):
         once.reconcile()
         clock["now"] += timedelta(seconds=100)
-    return tuple((path, cluster[path]) for path in (CA_SECRET, TLS_SECRET, MUTATING, VALIDATING))
+    return tuple((path, cluster[path]) for path in (CA_SECRET, TLS_SECRET, MUTATING, LATE, VALIDATING))
 
 
 class World:
@@ -117,7 +117,7 @@ class World:
     def __init__(self) -> None:
         self.now = START
         self.cluster = Cluster()
-        self.bundles = {path: Versions(LAG) for path in (MUTATING, VALIDATING)}
+        self.bundles = {path: Versions(LAG) for path in (MUTATING, LATE, VALIDATING)}
         self.pairs = Versions(SYNC)
         self.replicas: list[Replica] = []
         self.cluster.on_write = self._stored
@@ -174,7 +174,7 @@ class World:
             self.replicas.pop(0)
 
     def unregister(self) -> None:
-        """Somebody deletes both configurations."""
+        """Somebody deletes the configurations."""
         for path, versions in self.bundles.items():
             self.cluster.remove(path)
             versions.add(self.now, [])

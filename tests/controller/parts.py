@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any, cast
 import certs
 from certs.rotate import Waits
 from webhook.controller.certificates import OwnCertificates
-from webhook.controller.configurations import COLLECTIONS, Configurations
+from webhook.controller.configurations import Configurations
 from webhook.controller.metrics import Metrics
 from webhook.controller.reconcile import Reconciler
 from webhook.controller.writing import Writer
-from webhook.registration import MUTATE, NAME, VALIDATE_FAIL, VALIDATE_IGNORE
+from webhook.registration import (
+    CONFIGURATIONS,
+    LATE_NAME,
+    MUTATE,
+    MUTATE_LATE,
+    NAME,
+    VALIDATE_FAIL,
+    VALIDATE_IGNORE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,10 +36,10 @@ START = datetime(2026, 12, 1, 12, tzinfo=UTC)
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 CA_SECRET, TLS_SECRET = f"{SECRETS}/podgate-ca", f"{SECRETS}/podgate-tls"
 PAUSE = f"/api/v1/namespaces/{NAMESPACE}/configmaps/podgate-pause"
-MUTATING, VALIDATING = (f"{collection}/{NAME}" for collection in COLLECTIONS)
+MUTATING, LATE, VALIDATING = (which.path for which in CONFIGURATIONS)
 
 
-def wanted(bundle: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+def wanted(bundle: bytes) -> tuple[dict[str, Any], ...]:
     """What the policies of a test need."""
 
     def entry(name: str, policy: str) -> dict[str, Any]:
@@ -47,6 +55,11 @@ def wanted(bundle: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     return (
         {"kind": "M", "metadata": metadata, "webhooks": [entry(MUTATE, "Ignore")]},
+        {
+            "kind": "M",
+            "metadata": metadata | {"name": LATE_NAME},
+            "webhooks": [entry(MUTATE_LATE, "Ignore")],
+        },
         {
             "kind": "V",
             "metadata": metadata,
@@ -73,12 +86,13 @@ def configurations(
     *,
     may_block: bool = False,
     is_known: bool = True,
+    generate: Callable[[bytes], tuple[dict[str, Any], ...]] = wanted,
 ) -> Configurations:
     writer = Writer(cast("Api", api), check, lambda _kind: None)
     return Configurations(
         cast("Api", api),
         writer,
-        wanted,
+        generate,
         probe,
         may_block=may_block,
         is_known=lambda: is_known,

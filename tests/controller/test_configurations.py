@@ -8,7 +8,7 @@ import pytest
 
 import certs
 from tests.controller.cluster_in_memory import Cluster, FakeApi
-from tests.controller.parts import MUTATING, START, VALIDATING, configurations
+from tests.controller.parts import LATE, MUTATING, START, VALIDATING, configurations, wanted
 from webhook.cluster import ApiError
 from webhook.controller.leadership import NotLeaderError
 
@@ -25,13 +25,52 @@ def policies(cluster: Cluster) -> list[str]:
     return [entry.get("failurePolicy", "") for entry in cluster[VALIDATING]["webhooks"]]
 
 
-def test_both_are_made_and_then_left_alone(cluster: Cluster) -> None:
+def test_all_are_made_and_then_left_alone(cluster: Cluster) -> None:
     ours = configurations(FakeApi(cluster))
     assert ours.write(ours.read(), CA, {})
-    assert cluster.writes == [MUTATING, VALIDATING]
-    assert ours.read().bundles == ((CA,), (CA,), (CA,))
+    assert cluster.writes == [MUTATING, LATE, VALIDATING]
+    assert ours.read().bundles == ((CA,),) * 4
     assert not ours.write(ours.read(), CA, {})
+    assert cluster.writes == [MUTATING, LATE, VALIDATING]
+
+
+def without_late(bundle: bytes) -> tuple[dict[str, Any], ...]:
+    """What policies need of which none may write."""
+    first, late, validating = wanted(bundle)
+    return first, late | {"webhooks": []}, validating
+
+
+def test_the_late_one_comes_and_goes_with_the_policies_that_need_it(cluster: Cluster) -> None:
+    """It stays as an empty object: nobody is called, and the controller may delete nothing."""
+    needed = without_late
+
+    def generate(bundle: bytes) -> tuple[dict[str, Any], ...]:
+        return needed(bundle)
+
+    ours = configurations(FakeApi(cluster), generate=generate)
+    ours.write(ours.read(), CA, {})
     assert cluster.writes == [MUTATING, VALIDATING]
+    assert cluster.find(LATE) is None
+    needed = wanted
+    assert ours.write(ours.read(), CA, {})
+    assert cluster.writes == [MUTATING, VALIDATING, LATE]
+    assert ours.read().bundles == ((CA,),) * 4
+    needed = without_late
+    assert ours.write(ours.read(), CA, {})
+    assert cluster[LATE]["webhooks"] == []
+    assert ours.read().bundles == ((CA,),) * 3
+    stored = cluster[LATE]
+    del stored["webhooks"]  # as an API server gives it back
+    cluster.put(LATE, stored)
+    assert not ours.write(ours.read(), CA, {})
+
+
+def test_an_installation_without_the_late_one_gets_it(cluster: Cluster) -> None:
+    ours = configurations(FakeApi(cluster))
+    ours.write(ours.read(), CA, {})
+    cluster.remove(LATE)
+    assert ours.write(ours.read(), CA, {})
+    assert cluster.writes == [MUTATING, LATE, VALIDATING, LATE]
 
 
 def test_what_others_added_stays(cluster: Cluster) -> None:
@@ -46,7 +85,7 @@ def test_what_others_added_stays(cluster: Cluster) -> None:
     stored = cluster[VALIDATING]
     assert stored["metadata"]["labels"]["theirs"] == "stays"
     assert stored["webhooks"][-1] == {"name": "theirs.example.org", "clientConfig": {"caBundle": "dGhlaXJz"}}
-    assert ours.read().bundles == ((OTHER,), (OTHER,), (OTHER,))
+    assert ours.read().bundles == ((OTHER,),) * 4
 
 
 def test_without_a_bundle_the_stored_one_stays_and_annotations_come(cluster: Cluster) -> None:
@@ -54,7 +93,7 @@ def test_without_a_bundle_the_stored_one_stays_and_annotations_come(cluster: Clu
     ours = configurations(FakeApi(cluster))
     ours.write(ours.read(), CA, {})
     assert ours.write(ours.read(), b"", {"cert-manager.io/inject-ca-from": "ns/podgate"})
-    assert ours.read().bundles == ((CA,), (CA,), (CA,))
+    assert ours.read().bundles == ((CA,),) * 4
     assert cluster[MUTATING]["metadata"]["annotations"] == {
         "ours": "stays",
         "cert-manager.io/inject-ca-from": "ns/podgate",
@@ -138,7 +177,7 @@ def test_where_the_policies_are_not_known_what_is_stored_stays_and_trusts_the_ne
     lost = configurations(FakeApi(cluster), is_known=False)
     assert not lost.write(lost.read(), CA, {})
     assert lost.write(lost.read(), OTHER, {})
-    assert lost.read().bundles == ((OTHER,), (OTHER,), (OTHER,))
+    assert lost.read().bundles == ((OTHER,),) * 4
     assert policies(cluster)[:2] == ["Fail", "Ignore"]
     stored = cluster[VALIDATING]["webhooks"]
     assert stored[0]["rules"] == before["webhooks"][0]["rules"]
@@ -148,7 +187,7 @@ def test_where_the_policies_are_not_known_what_is_stored_stays_and_trusts_the_ne
 def test_where_the_policies_are_not_known_what_is_missing_is_made(cluster: Cluster) -> None:
     ours = configurations(FakeApi(cluster), is_known=False)
     assert ours.write(ours.read(), CA, {})
-    assert cluster.writes == [MUTATING, VALIDATING]
+    assert cluster.writes == [MUTATING, LATE, VALIDATING]
 
 
 def test_unless_it_is_asked_for_nothing_may_block(cluster: Cluster) -> None:
@@ -172,7 +211,7 @@ def test_a_conflict_is_no_fault_and_is_tried_again_soon(cluster: Cluster) -> Non
     assert ours.write(stale, OTHER, {})
     assert cluster[MUTATING]["metadata"]["labels"]["theirs"] == "stays"
     ours.write(ours.read(), OTHER, {})
-    assert ours.read().bundles == ((OTHER,), (OTHER,), (OTHER,))
+    assert ours.read().bundles == ((OTHER,),) * 4
 
 
 def test_a_refusal_is_a_fault(cluster: Cluster) -> None:
@@ -215,7 +254,7 @@ def test_a_dispute_is_said_and_not_fought(
     assert ours.contested == 1
     warnings = [line for line in lines if line["log_level"] == "warning"]
     assert [(line["configuration"], line["managers"], line["next_repair_seconds"]) for line in warnings] == [
-        ("mutatingwebhookconfigurations", ["argocd-controller"], 30)
+        ("MutatingWebhookConfiguration gate.podgate.dev", ["argocd-controller"], 30)
     ]
     now += 31
     assert put_back()
@@ -230,4 +269,4 @@ def test_an_unreadable_bundle_holds_nothing(cluster: Cluster) -> None:
     stored["webhooks"][0]["clientConfig"]["caBundle"] = "?"
     stored["webhooks"].append(None)
     cluster.put(MUTATING, stored)
-    assert ours.read().bundles == ((), (CA,), (CA,))
+    assert ours.read().bundles == ((), (CA,), (CA,), (CA,))

@@ -17,6 +17,7 @@ from certs.rotate import Authority, is_issued_by, split_bundle
 from tests.controller.cluster_in_memory import Cluster, FakeApi
 from tests.controller.parts import (
     CA_SECRET,
+    LATE,
     MUTATING,
     NAMES,
     NAMESPACE,
@@ -65,7 +66,7 @@ def pause(cluster: Cluster, until: datetime, **more: str) -> None:
 def test_an_empty_cluster_gets_everything_in_one_look(cluster: Cluster) -> None:
     ours = reconciler(FakeApi(cluster))
     assert ours.reconcile() is Result.CHANGED
-    assert set(cluster.writes) == {CA_SECRET, TLS_SECRET, MUTATING, VALIDATING}
+    assert set(cluster.writes) == {CA_SECRET, TLS_SECRET, MUTATING, LATE, VALIDATING}
     authority = read_authority(cluster[CA_SECRET])
     serving, published = read_serving(cluster[TLS_SECRET])
     assert authority is not None
@@ -86,7 +87,7 @@ def test_it_comes_to_rest(cluster: Cluster) -> None:
     assert len(cluster.writes) == writes
 
 
-@pytest.mark.parametrize("path", [CA_SECRET, TLS_SECRET, MUTATING, VALIDATING])
+@pytest.mark.parametrize("path", [CA_SECRET, TLS_SECRET, MUTATING, LATE, VALIDATING])
 def test_what_somebody_deletes_comes_back_and_trusts_what_is_served(cluster: Cluster, path: str) -> None:
     now = START
     ours = reconciler(FakeApi(cluster), clock=lambda: now)
@@ -103,7 +104,7 @@ def test_what_somebody_deletes_comes_back_and_trusts_what_is_served(cluster: Clu
     assert cluster.find(path) is not None
 
 
-@pytest.mark.parametrize("call", range(1, 12))
+@pytest.mark.parametrize("call", range(1, 16))
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_first_start_that_fails_at_any_call_is_repeated(cluster: Cluster, call: int, when: str) -> None:
     """Also where the API server did what was asked, and its answer was lost."""
@@ -134,7 +135,7 @@ def test_the_configurations_stay_as_they_are_during_a_pause(cluster: Cluster, li
     pause(cluster, datetime.now(UTC) + timedelta(hours=1), reason="an incident", by="ada")
     ours = reconciler(FakeApi(cluster))
     assert [ours.reconcile(), ours.reconcile()] == [Result.PAUSED, Result.PAUSED]
-    assert {MUTATING, VALIDATING}.isdisjoint(cluster.writes)
+    assert {MUTATING, LATE, VALIDATING}.isdisjoint(cluster.writes)
     said = [(line["event"], line["reason"], line["by"]) for line in lines if "paused" in line["event"]]
     assert said == [("paused: the webhook configurations stay as they are", "an incident", "ada")], "once"
     cluster.remove(PAUSE)
@@ -204,8 +205,8 @@ def test_a_pause_that_cannot_be_read_is_said_once_and_is_none(cluster: Cluster, 
 def test_cert_manager_is_left_to_write_the_bundles(cluster: Cluster) -> None:
     ours = with_certificates(cluster, CertManagerCertificates("podgate-system/podgate"))
     assert ours.reconcile() is Result.CHANGED
-    assert set(cluster.writes) == {MUTATING, VALIDATING}, "no Secret"
-    for path in (MUTATING, VALIDATING):
+    assert set(cluster.writes) == {MUTATING, LATE, VALIDATING}, "no Secret"
+    for path in (MUTATING, LATE, VALIDATING):
         stored = cluster[path]
         assert stored["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == "podgate-system/podgate"
         for entry in stored["webhooks"]:
@@ -222,7 +223,7 @@ def test_a_file_is_followed(cluster: Cluster, tmp_path: Path) -> None:
     ours.reconcile()
     file.write_bytes(first + second)
     assert ours.reconcile() is Result.CHANGED
-    assert set(cluster.writes) == {MUTATING, VALIDATING}
+    assert set(cluster.writes) == {MUTATING, LATE, VALIDATING}
     held = base64.b64decode(cluster[MUTATING]["webhooks"][0]["clientConfig"]["caBundle"])
     assert held == first + second
 

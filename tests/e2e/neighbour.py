@@ -15,7 +15,7 @@ import orjson
 
 import certs
 from tests.e2e.client import HOST, Json
-from tests.e2e.registration import NAME, put_in_force, take_out_of_force
+from tests.e2e.registration import LATE_NAME, NAME, put_in_force, take_out_of_force
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 Patch: TypeAlias = Callable[[Json], list[Json]]
 """The JSON Patch for an object; [] leaves it as it is."""
 
-EARLIER, LATER = "earlier.example.com", "later.example.com"
-"""Configurations are called in the order of their names: these before ours and after it."""
-assert EARLIER < NAME < LATER
+EARLIER, LATER, LAST = "earlier.example.com", "later.example.com", "zzzz.example.com"
+"""Configurations are called in the order of their names: these before ours, between our two, and after both."""
+assert EARLIER < NAME < LATER < LATE_NAME < LAST
 
 
 class Neighbour:
@@ -115,7 +115,7 @@ def neighbour(
         cluster: where.
         folder: for its certificate; made.
         patch: the JSON Patch for a pod; [] leaves it as it is.
-        name: of its configuration: `EARLIER` or `LATER`.
+        name: of its configuration: `EARLIER`, `LATER` or `LAST`.
         reinvocation: whether it is called again when another has changed the pod after it.
     """
     running = Neighbour(folder, patch)

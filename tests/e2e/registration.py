@@ -18,20 +18,22 @@ if TYPE_CHECKING:
     from tests.e2e.cluster import Cluster
     from tests.e2e.podgate import Podgate
 
-NAME = "gate.podgate.dev"
-MUTATE, FAIL, IGNORE = "mutate.podgate.dev", "fail.validate.podgate.dev", "ignore.validate.podgate.dev"
-"""Of both configurations, and of their entries: users see them in messages, so that they are written out here."""
+NAME, LATE_NAME = "gate.podgate.dev", "zzz.gate.podgate.dev"
+MUTATE, LATE = "mutate.podgate.dev", "late.mutate.podgate.dev"
+FAIL, IGNORE = "fail.validate.podgate.dev", "ignore.validate.podgate.dev"
+"""Of the configurations, and of their entries: users see them in messages, so that they are written out here."""
 
 MARKER = "in-force.e2e.podgate.dev"
 NOBODY = "https://127.0.0.1:1/"
 """A port at which nobody listens: a call of it fails at once."""
 
 
-def configurations(podgate: Podgate) -> tuple[Json, Json]:
-    """The mutating and the validating configuration for the policies of a podgate, by URL."""
+def configurations(podgate: Podgate) -> list[Json]:
+    """The configurations that the policies of a podgate need, by URL."""
     loaded = load_policy_set(read_folders(podgate.policies), mode_ceiling=Mode.ENFORCE)
     endpoint = Endpoint(url=podgate.url, ca_bundle=(podgate.folder / "ca.crt").read_bytes())
-    return webhook_configurations(loaded.policy_set, endpoint, enforce_failure_policy=True)
+    found = webhook_configurations(loaded.policy_set, endpoint, enforce_failure_policy=True)
+    return [each for each in found if each["webhooks"]]
 
 
 @contextmanager

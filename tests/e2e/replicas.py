@@ -116,9 +116,8 @@ class Replicas:
         """Put the configurations for the first replica's policies in force, by Service."""
         loaded = load_policy_set(read_folders(self.running[0].policies), mode_ceiling=Mode.ENFORCE)
         endpoint = Endpoint(service=(self.namespace, SERVICE), ca_bundle=self.ca.certificate)
-        for configuration in webhook_configurations(
-            loaded.policy_set, endpoint, enforce_failure_policy=enforce
-        ):
+        found = webhook_configurations(loaded.policy_set, endpoint, enforce_failure_policy=enforce)
+        for configuration in (each for each in found if each["webhooks"]):
             put_in_force(self.cluster, configuration)
             self._configurations.append(configuration)
 

@@ -13,11 +13,18 @@ from tests.property.pods import claims, pods
 from tests.property.sets import FILES
 from tests.registration.conditions import Json, is_called, request_of, typed
 from webhook.engine import Outcome, mutate, validate
-from webhook.engine.annotations import NAMES
+from webhook.engine.annotations import NAMES, POLICIES
 from webhook.engine.outcome import Action
 from webhook.kube.accelerators import Catalogue
 from webhook.policy import PolicySet
-from webhook.registration import MUTATE, VALIDATE_FAIL, VALIDATE_IGNORE, Endpoint, webhook_configurations
+from webhook.registration import (
+    MUTATE,
+    MUTATE_LATE,
+    VALIDATE_FAIL,
+    VALIDATE_IGNORE,
+    Endpoint,
+    webhook_configurations,
+)
 from webhook.rules.base import Result
 
 ENDPOINT = Endpoint(url="https://127.0.0.1:8443", ca_bundle=b"ca")
@@ -27,8 +34,8 @@ CAP = {"limitAcceleratorCount": {"perPod": {"max": 8}}}
 
 
 def entries_of(policies: PolicySet) -> dict[str, Json]:
-    both = webhook_configurations(policies, ENDPOINT)
-    return {entry["name"]: entry for configuration in both for entry in configuration["webhooks"]}
+    found = webhook_configurations(policies, ENDPOINT)
+    return {entry["name"]: entry for configuration in found for entry in configuration["webhooks"]}
 
 
 def pod(*, meta: Json | None = None, limits: Json | None = None, **spec: Any) -> Json:
@@ -359,8 +366,9 @@ def test_an_update_that_leaves_the_spec_alone_makes_no_call() -> None:
     labelled = pod(meta={"labels": {"a": "b"}}, limits={GPU: "1"})
     changed = pod(limits={GPU: "2"})
     asked = request_of(operation="UPDATE")
-    assert [is_called(entry, labelled, asked, GPU_POD) for entry in entries.values()] == [False, False]
-    assert [is_called(entry, changed, asked, GPU_POD) for entry in entries.values()] == [True, True]
+    assert [name for name, entry in entries.items() if is_called(entry, labelled, asked, GPU_POD)] == []
+    called = [name for name, entry in entries.items() if is_called(entry, changed, asked, GPU_POD)]
+    assert called == [MUTATE, VALIDATE_IGNORE]
 
 
 def test_an_expression_may_judge_labels_of_an_update() -> None:
@@ -385,6 +393,21 @@ def test_a_forged_record_is_asked_about_when_the_pod_is_created(name: str) -> No
     forged = pod(meta={"annotations": {name: "x"}})
     assert is_called(entry, forged, request_of())
     assert not is_called(entry, forged, request_of(operation="UPDATE"), pod())
+
+
+def test_the_late_entry_is_called_for_what_the_first_has_not_changed() -> None:
+    entry = entries_of(load(policy("one", PLACE, match=ACCELERATORS)))[MUTATE_LATE]
+    assert is_called(entry, GPU_POD, request_of())
+    seen = {POLICIES: "0123456789ab"}
+    assert not is_called(entry, pod(meta={"annotations": seen}, limits={GPU: "1"}), request_of())
+    assert is_called(entry, pod(meta={"annotations": {"a": "b"}}, limits={GPU: "1"}), request_of())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_forged_record_alone_is_not_for_the_late_entry(name: str) -> None:
+    """The first has taken it away."""
+    entry = entries_of(load(policy("one", PLACE, match=ACCELERATORS)))[MUTATE_LATE]
+    assert not is_called(entry, pod(meta={"annotations": {name: "x"}}), request_of())
 
 
 def deployment(template: Json, kind: str = "Deployment") -> Json:
@@ -491,6 +514,18 @@ def test_templates_are_changed_only_of_the_kinds_that_a_policy_names() -> None:
     assert not is_called(entry, deployment(GPU_POD, "Job"), request_of("jobs.batch"))
 
 
+def test_templates_are_looked_at_late_only_when_they_are_created() -> None:
+    """What an update brings is in the pods that are created afterwards."""
+    files = [policy("one", PLACE, match=ACCELERATORS, templates={"mutate": ["deployments.apps"]})]
+    entry, old = entries_of(load(*files))[MUTATE_LATE], deployment(pod())
+    assert is_called(entry, deployment(GPU_POD), request_of("deployments.apps"))
+    assert not is_called(entry, deployment(pod()), request_of("deployments.apps"))
+    assert not is_called(entry, deployment(GPU_POD), request_of("deployments.apps", "UPDATE"), old)
+    marked = deployment(GPU_POD)
+    marked["metadata"]["annotations"] = {POLICIES: "0123456789ab"}
+    assert not is_called(entry, marked, request_of("deployments.apps"))
+
+
 STORAGE = {"setStorageClass": {"default": "ceph-block"}}
 CLAIM = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {}}
 
@@ -539,6 +574,11 @@ def says_something(outcome: Outcome) -> bool:
     return bool(acted or outcome.changes or outcome.would_change)
 
 
+def is_seen(thing: Json) -> bool:
+    """Whether the late entry takes an object for one that the first has changed."""
+    return POLICIES in (thing["metadata"].get("annotations") or {})
+
+
 @settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(name=st.sampled_from(sorted(SETS)), thing=pods() | claims())
 def test_whatever_a_policy_would_change_or_refuse_is_asked_about(name: str, thing: Json) -> None:
@@ -551,6 +591,8 @@ def test_whatever_a_policy_would_change_or_refuse_is_asked_about(name: str, thin
     variable = request_of(resource, namespace=namespace)
     if says_something(outcome):
         assert is_called(entries[MUTATE], thing, variable)
+    if outcome.changes and not is_seen(thing):
+        assert is_called(entries[MUTATE_LATE], thing, variable)
     final = typed(outcome.object)
     again = validate(
         gate(policies), request(final, kind=thing["kind"], resource=resource, namespace=namespace)
@@ -610,7 +652,7 @@ def check_calls(name: str, resource: str, thing: Json, old: Json | None, subreso
         if report.result in (Result.FAIL, Result.ERROR) and report.action is not Action.NONE
     }
     if mutate(gate(policies), asked).changes:
-        wanted.add(MUTATE)
+        wanted |= {MUTATE} if old or is_seen(thing) else {MUTATE, MUTATE_LATE}
     variable = request_of(resource, operation, namespace)
     for entry in (entries[each] for each in wanted):
         assert any(full in rule["resources"] and operation in rule["operations"] for rule in entry["rules"])

@@ -8,7 +8,11 @@ import pytest
 from tests.engine.gates import load, policy
 from tests.property.sets import policy_set as known_set
 from webhook.registration import (
+    CONFIGURATIONS,
+    LATE_NAME,
     MUTATE,
+    MUTATE_LATE,
+    NAME,
     VALIDATE_FAIL,
     VALIDATE_IGNORE,
     Endpoint,
@@ -25,12 +29,12 @@ UPDATES = {"all": True, "operations": ["CREATE", "UPDATE"]}
 
 
 def entries(*files: Any, endpoint: Endpoint = SERVICE, **options: Any) -> dict[str, Json]:
-    both = webhook_configurations(load(*files), endpoint, **options)
-    return {entry["name"]: entry for configuration in both for entry in configuration["webhooks"]}
+    found = webhook_configurations(load(*files), endpoint, **options)
+    return {entry["name"]: entry for configuration in found for entry in configuration["webhooks"]}
 
 
 def test_the_mutating_configuration_in_full() -> None:
-    mutating, _ = webhook_configurations(load(policy("one", PRIORITY)), SERVICE)
+    mutating, *_ = webhook_configurations(load(policy("one", PRIORITY)), SERVICE)
     [entry] = mutating.pop("webhooks")
     conditions = entry.pop("matchConditions")
     assert mutating == {
@@ -72,6 +76,91 @@ def test_the_mutating_configuration_in_full() -> None:
     assert [each["name"] for each in conditions] == names  # every pod: no condition says which
 
 
+def test_the_late_configuration_is_the_first_for_creations_that_it_did_not_change() -> None:
+    first, late, _ = webhook_configurations(load(policy("one", PRIORITY)), SERVICE)
+    [entry], [late_entry] = first.pop("webhooks"), late.pop("webhooks")
+    assert late == first | {"metadata": first["metadata"] | {"name": "zzz.gate.podgate.dev"}}
+    [rule] = entry["rules"]
+    conditions = {each["name"]: each["expression"] for each in entry.pop("matchConditions")}
+    late_conditions = {each["name"]: each["expression"] for each in late_entry.pop("matchConditions")}
+    creations = {"name": "late.mutate.podgate.dev", "rules": [rule | {"operations": ["CREATE"]}]}
+    assert late_entry == entry | creations
+    assert late_conditions == {
+        "nothing-written": '!("podgate.dev/policies" in object.?metadata.?annotations.orValue({}))',
+        **{name: conditions[name] for name in ("no-mirror-pod", "no-daemonset-pod")},
+    }
+
+
+def test_configurations_come_in_the_order_in_which_they_are_called() -> None:
+    found = webhook_configurations(load(policy("one", PRIORITY)), SERVICE)
+    assert [(each["kind"], each["metadata"]["name"]) for each in found] == list(CONFIGURATIONS)
+    assert [str(each) for each in CONFIGURATIONS] == [
+        "MutatingWebhookConfiguration gate.podgate.dev",
+        "MutatingWebhookConfiguration zzz.gate.podgate.dev",
+        "ValidatingWebhookConfiguration gate.podgate.dev",
+    ]
+    assert CONFIGURATIONS[1].path == (
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/zzz.gate.podgate.dev"
+    )
+
+
+OTHERS = (
+    "istio-sidecar-injector",
+    "kueue-mutating-webhook-configuration",
+    "zz-last",
+    "zzz-last",
+    "vault-agent-injector-cfg",
+)
+
+
+def test_the_webhooks_of_others_are_called_in_between() -> None:
+    """As an API server sorts them, by the bytes of their names (kubernetes/apiserver:pkg/admission/configuration)."""
+    assert all(NAME < each < LATE_NAME for each in OTHERS)
+
+
+STORAGE = {"setStorageClass": {"default": "ceph"}}
+LATE: dict[str, tuple[list[Any], set[str]]] = {
+    "a setter that is enforced": ([policy("one", PRIORITY)], {"pods"}),
+    "audited": ([policy("one", PRIORITY, mode="audit")], set()),
+    "warned": ([policy("one", PRIORITY, mode="warn")], set()),
+    "disabled": ([policy("one", PRIORITY, mode="disabled")], set()),
+    "no setter": ([policy("one", CAP)], set()),
+    "one of two": (
+        [policy("one", PRIORITY, mode="audit"), policy("two", STORAGE)],
+        {"persistentvolumeclaims", "pods"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "wanted"), LATE.values(), ids=LATE)
+def test_the_late_entry_is_there_where_a_setter_may_write(files: list[Any], wanted: set[str]) -> None:
+    found = entries(*files)
+    assert (MUTATE_LATE in found) is bool(wanted)
+    if wanted:
+        assert resources(found[MUTATE_LATE]) == wanted
+        assert resources(found[MUTATE_LATE], "UPDATE") == set()
+
+
+def test_an_override_that_enforces_makes_a_late_call() -> None:
+    override = (
+        "site.yaml",
+        b"""\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicyOverride
+metadata:
+  name: site
+spec:
+  policies: [one]
+  match:
+    namespaces: [team]
+  mode: enforce
+""",
+    )
+    audited = policy("one", PRIORITY, mode="audit")
+    assert MUTATE_LATE not in entries(audited)
+    assert MUTATE_LATE in entries(audited, override)
+
+
 def test_validating_entries_differ_by_failure_policy() -> None:
     found = entries(policy("one", CAP), policy("two", CAP, failurePolicy="Fail"))
     assert list(found) == [MUTATE, VALIDATE_FAIL, VALIDATE_IGNORE]
@@ -106,7 +195,12 @@ def test_only_the_entry_of_policies_with_fail_may_block_and_only_once_it_is_enfo
     )
     found = entries(*files, enforce_failure_policy=enforce)
     policies = {name: entry["failurePolicy"] for name, entry in found.items()}
-    assert policies == {MUTATE: "Ignore", VALIDATE_FAIL: wanted, VALIDATE_IGNORE: "Ignore"}
+    assert policies == {
+        MUTATE: "Ignore",
+        MUTATE_LATE: "Ignore",
+        VALIDATE_FAIL: wanted,
+        VALIDATE_IGNORE: "Ignore",
+    }
 
 
 def resources(entry: Json, *operations: str) -> set[str]:
@@ -133,8 +227,10 @@ def test_updates_reach_the_mutating_entry_for_what_it_puts_back() -> None:
 
 @pytest.mark.parametrize("name", ["shipped", "rich"])
 def test_deletions_and_connections_are_never_called_for(name: str) -> None:
-    both = webhook_configurations(known_set(name), SERVICE)
-    rules = [rule for configuration in both for entry in configuration["webhooks"] for rule in entry["rules"]]
+    found = webhook_configurations(known_set(name), SERVICE)
+    rules = [
+        rule for configuration in found for entry in configuration["webhooks"] for rule in entry["rules"]
+    ]
     assert {operation for rule in rules for operation in rule["operations"]} == {"CREATE", "UPDATE"}
 
 

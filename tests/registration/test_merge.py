@@ -13,7 +13,7 @@ CAP = {"limitAcceleratorCount": {"perPod": {"max": 8}}}
 
 def wanted(ca: bytes = b"new", **options: Any) -> Json:
     files = policy("one", CAP), policy("two", CAP, failurePolicy="Fail")
-    return webhook_configurations(load(*files), Endpoint(url="https://x", ca_bundle=ca), **options)[1]
+    return webhook_configurations(load(*files), Endpoint(url="https://x", ca_bundle=ca), **options)[-1]
 
 
 def stored(**options: Any) -> Json:
@@ -53,10 +53,18 @@ def test_an_entry_of_another_stays_where_it_is() -> None:
 def test_an_entry_that_is_wanted_no_more_goes() -> None:
     only_ignore = webhook_configurations(
         load(policy("one", CAP)), Endpoint(url="https://x", ca_bundle=b"new")
-    )[1]
+    )[-1]
     assert [entry["name"] for entry in merged(stored(), only_ignore)["webhooks"]] == [
         "ignore.validate.podgate.dev"
     ]
+
+
+def test_where_nothing_is_wanted_the_configuration_is_empty_as_an_api_server_gives_it_back() -> None:
+    nothing = wanted() | {"webhooks": []}
+    emptied = merged(stored(), nothing)
+    assert emptied["webhooks"] == []
+    del emptied["webhooks"]
+    assert merged(emptied, nothing) == emptied
 
 
 def test_the_stored_bundle_stays_where_none_is_given_and_goes_where_one_is() -> None:
@@ -71,7 +79,7 @@ def test_the_stored_bundle_stays_where_none_is_given_and_goes_where_one_is() -> 
 
 
 def test_a_url_gives_way_to_a_service() -> None:
-    service = webhook_configurations(load(policy("one", CAP)), Endpoint(service=("n", "s")))[1]
+    service = webhook_configurations(load(policy("one", CAP)), Endpoint(service=("n", "s")))[-1]
     [client] = [e["clientConfig"] for e in merged(stored(), service)["webhooks"]]
     assert "url" not in client
     assert "caBundle" in client

@@ -1,7 +1,7 @@
 """Which policy is told to widen the scope."""
 
 from tests.engine.gates import load, policy
-from webhook.registration import MUTATE, VALIDATE_FAIL, VALIDATE_IGNORE, Scope, explain_scope
+from webhook.registration import MUTATE, MUTATE_LATE, VALIDATE_FAIL, VALIDATE_IGNORE, Scope, explain_scope
 
 CAP = {"limitAcceleratorCount": {"perPod": {"max": 8}}}
 OVERCOMMIT = {"limitOvercommit": {"cpu": {"maxLimitToRequest": 4}}}
@@ -29,7 +29,7 @@ def test_setters_are_told_at_both_calls() -> None:
     found = explain_scope(load(policy("storage", {"setStorageClass": {"default": "ceph"}})))
     assert [(scope.entry, scope.objects) for scope in found] == [
         (entry, objects)
-        for entry in (MUTATE, VALIDATE_IGNORE)
+        for entry in (MUTATE, MUTATE_LATE, VALIDATE_IGNORE)
         for objects in ("pods with ephemeral volumes", "persistentvolumeclaims")
     ]
 

@@ -293,7 +293,7 @@ def _health_server(address: tuple[str, int], loop: Loop, metrics: Metrics) -> He
 
 def _wanted(
     policies: FollowedPolicies, place: _Place, excluded: tuple[str, ...], bundle: bytes
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, Any], ...]:
     from webhook.registration import Endpoint, webhook_configurations  # noqa: PLC0415
 
     endpoint = Endpoint(

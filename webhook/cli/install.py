@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from webhook.cli.connection import (
-    MUTATING,
     NAMESPACE,
-    VALIDATING,
     ClusterError,
-    Collection,
     connect,
     context_option,
     kubeconfig_option,
@@ -29,14 +26,11 @@ if TYPE_CHECKING:
 
     from webhook.cluster import Api
     from webhook.policy import PolicySet
-    from webhook.registration import Endpoint, Scope
+    from webhook.registration import Configuration, Endpoint, Scope
 
 SERVICE = f"{NAMESPACE}/podgate"
 SECRET = "podgate-tls"  # noqa: S105 - the name of one
 CA_KEY = "ca.crt"
-
-COLLECTIONS = (MUTATING, VALIDATING)
-"""In the order in which they are written: what the second verifies, the first has set."""
 
 FORBIDDEN = 403
 
@@ -67,14 +61,14 @@ class ProbeError(click.ClickException):
 class _Change(NamedTuple):
     """What becomes of one configuration."""
 
-    collection: Collection
+    which: Configuration
     stored: dict[str, Any] | None
     wanted: dict[str, Any]
 
     @property
     def verb(self) -> str:
         if self.stored is None:
-            return "created"
+            return "created" if self.wanted["webhooks"] else ""
         return "unchanged" if self.stored == self.wanted else "changed"
 
 
@@ -163,13 +157,15 @@ class _Installation:
         self.blocks = False
 
     def run(self, enforce: bool | None, probe_namespace: str, *, dry_run: bool) -> None:
-        """Write both configurations; `Fail` only where it stands already or once podgate has answered.
+        """Write the configurations; `Fail` only where it stands already or once podgate has answered.
 
         Raises:
             ApiError: the cluster refused.
             ProbeError: podgate did not answer.
         """
-        stored = [read(self._api, _path(collection)) for collection in COLLECTIONS]
+        from webhook.registration import CONFIGURATIONS  # noqa: PLC0415
+
+        stored = [read(self._api, which.path) for which in CONFIGURATIONS]
         self._endpoint = self._with_ca(stored)
         blocking = _blocking(stored)
         asked = blocking is not None if enforce is None else enforce
@@ -211,7 +207,7 @@ class _Installation:
             )
         return replace(self._endpoint, ca_bundle=ca_bundle)
 
-    def _wanted(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _wanted(self) -> tuple[dict[str, Any], ...]:
         from webhook.registration import webhook_configurations  # noqa: PLC0415
 
         return webhook_configurations(
@@ -257,14 +253,16 @@ class _Installation:
         print_text(f"probe pod in namespace {namespace}: podgate answers\n")
 
     def _write(self, *, dry_run: bool) -> None:
-        for collection in COLLECTIONS:
-            print_text(self._write_one(collection, dry_run=dry_run))
+        from webhook.registration import CONFIGURATIONS  # noqa: PLC0415
 
-    def _write_one(self, collection: Collection, *, dry_run: bool) -> str:
+        for which, wanted in zip(CONFIGURATIONS, self._wanted(), strict=True):
+            print_text(self._write_one(which, wanted, dry_run=dry_run))
+
+    def _write_one(self, which: Configuration, wanted: dict[str, Any], *, dry_run: bool) -> str:
         from webhook.cluster import ApiError  # noqa: PLC0415
 
         for left in reversed(range(TRIES)):
-            change = self._change(collection)
+            change = self._change(which, wanted)
             try:
                 self._store(change, dry_run=dry_run)
             except ApiError as error:
@@ -274,31 +272,24 @@ class _Installation:
             break
         return "".join(_change_lines(change, dry_run=dry_run))
 
-    def _change(self, collection: Collection) -> _Change:
+    def _change(self, which: Configuration, wanted: dict[str, Any]) -> _Change:
         from webhook.registration import merged  # noqa: PLC0415
 
-        wanted = self._wanted()[COLLECTIONS.index(collection)]
-        stored = read(self._api, _path(collection))
+        stored = read(self._api, which.path)
         result = merged(stored, wanted)
-        for entry in result["webhooks"]:
+        for entry in result.get("webhooks", ()):
             if not entry["clientConfig"].get("caBundle"):
                 raise ClusterError(
                     f"{entry['name']} would have no caBundle, so that every call of it fails\n"
                     f"give --ca-file, or wait until the Secret {SECRET} has a {CA_KEY}"
                 )
-        return _Change(collection, stored, result)
+        return _Change(which, stored, result)
 
     def _store(self, change: _Change, *, dry_run: bool) -> None:
         if change.verb == "created":
-            self._api.create(change.collection.path, change.wanted, dry_run=dry_run)
+            self._api.create(change.which.collection, change.wanted, dry_run=dry_run)
         elif change.verb == "changed":
-            self._api.update(_path(change.collection), change.wanted, dry_run=dry_run)
-
-
-def _path(collection: Collection) -> str:
-    from webhook.registration import NAME  # noqa: PLC0415
-
-    return f"{collection.path}/{NAME}"
+            self._api.update(change.which.path, change.wanted, dry_run=dry_run)
 
 
 def _endpoint(service: str | None, url: str | None, ca_file: Path | None) -> Endpoint:
@@ -361,8 +352,10 @@ def _blocking(stored: Iterable[dict[str, Any] | None]) -> dict[str, Any] | None:
 
 
 def _change_lines(change: _Change, *, dry_run: bool) -> Iterator[str]:
+    if not change.verb:
+        return
     would = " (dry run)" if dry_run and change.verb != "unchanged" else ""
-    yield f"{change.collection.kind} {change.wanted['metadata']['name']}: {change.verb}{would}\n"
+    yield f"{change.which}: {change.verb}{would}\n"
     if change.verb == "unchanged":
         return
     before = {entry["name"]: entry for entry in (change.stored or {}).get("webhooks") or ()}
@@ -391,7 +384,7 @@ def _as_yaml(policy_set: PolicySet, endpoint: Endpoint, excluded: Iterable[str],
 
     from webhook.registration import webhook_configurations  # noqa: PLC0415
 
-    both = webhook_configurations(
+    wanted = webhook_configurations(
         policy_set, endpoint, excluded_namespaces=excluded, enforce_failure_policy=enforce
     )
     if not endpoint.ca_bundle:
@@ -400,7 +393,8 @@ def _as_yaml(policy_set: PolicySet, endpoint: Endpoint, excluded: Iterable[str],
             "the entries can be called",
             err=True,
         )
-    return yaml.safe_dump_all(both, sort_keys=False, width=WIDTH, explicit_start=True)
+    needed = [each for each in wanted if each["webhooks"]]
+    return yaml.safe_dump_all(needed, sort_keys=False, width=WIDTH, explicit_start=True)
 
 
 def _scope_table(policy_set: PolicySet) -> str:
@@ -409,7 +403,7 @@ def _scope_table(policy_set: PolicySet) -> str:
     scopes = explain_scope(policy_set)
     lines: list[str] = []
     for entry in dict.fromkeys(scope.entry for scope in scopes):
-        lines.append(f"{entry} is called for")
+        lines.append(f"{entry} is called{_once_more(entry)} for")
         for scope in scopes:
             if scope.entry == entry:
                 lines += _scope_lines(scope)
@@ -421,6 +415,13 @@ def _scope_table(policy_set: PolicySet) -> str:
         "Controllers are asked about by their pod templates." if lines else "No policy needs a call."
     )
     return "".join(f"{line}\n" for line in lines)
+
+
+def _once_more(entry: str) -> str:
+    """What sets the late entry apart."""
+    from webhook.registration import MUTATE_LATE  # noqa: PLC0415
+
+    return ", at their creation, where podgate has written nothing yet," if entry == MUTATE_LATE else ""
 
 
 def _scope_lines(scope: Scope) -> list[str]:

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from webhook.cli.connection import (
-    MUTATING,
-    VALIDATING,
-    Collection,
     connect,
     context_option,
     kubeconfig_option,
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webhook.cluster import Api
+    from webhook.registration import Configuration
 
 CONTROLLER = "podgate-controller"
 
@@ -41,9 +39,6 @@ Exit codes:
   1  a controller is still there that will put the configurations back
   2  wrong usage, or no cluster configured
   3  the cluster did not answer or refused, or podgate has a bug"""
-
-COLLECTIONS = (VALIDATING, MUTATING)
-"""What may block first."""
 
 STAYS = """\
 Stays: namespace {namespace} with all in it, its roles, priority and storage classes, and what pods were given.
@@ -65,13 +60,12 @@ def command(*, dry_run: bool, namespace: str, kubeconfig: Path | None, context: 
     with said():
         api = connect(kubeconfig, context)
         ends = _stop_controller(api, namespace, dry_run=dry_run)
-        for collection in COLLECTIONS:
-            shown = f"{collection.kind} {_name()}"
-            print_text(_remove(api, collection, dry_run=dry_run) or f"{shown}: not there\n")
+        for which in _configurations():
+            print_text(_remove(api, which, dry_run=dry_run) or f"{which}: not there\n")
         if ends and not dry_run:
             _wait_for_end(api, namespace)
-            for collection in COLLECTIONS:
-                print_text(_remove(api, collection, dry_run=False))
+            for which in _configurations():
+                print_text(_remove(api, which, dry_run=False))
         holder = _holder(api, namespace)
     print_text(STAYS.format(namespace=namespace))
     if holder and not dry_run:
@@ -81,40 +75,40 @@ def command(*, dry_run: bool, namespace: str, kubeconfig: Path | None, context: 
         )
 
 
-def _name() -> str:
-    from webhook.registration import NAME  # noqa: PLC0415
+def _configurations() -> tuple[Configuration, ...]:
+    """What may block first."""
+    from webhook.registration import CONFIGURATIONS  # noqa: PLC0415
 
-    return NAME
+    return CONFIGURATIONS[::-1]
 
 
-def _remove(api: Api, collection: Collection, *, dry_run: bool) -> str:
+def _remove(api: Api, which: Configuration, *, dry_run: bool) -> str:
     """Remove what is ours; what was done, "" where nothing of ours was there."""
     from webhook.cluster import ApiError  # noqa: PLC0415
 
     for left in reversed(range(TRIES)):
         try:
-            return _remove_once(api, collection, dry_run=dry_run)
+            return _remove_once(api, which, dry_run=dry_run)
         except ApiError as error:
             if error.reason != "Conflict" or not left:
                 raise
     return ""
 
 
-def _remove_once(api: Api, collection: Collection, *, dry_run: bool) -> str:
+def _remove_once(api: Api, which: Configuration, *, dry_run: bool) -> str:
     from webhook.registration import without_ours  # noqa: PLC0415
 
-    path, shown = f"{collection.path}/{_name()}", f"{collection.kind} {_name()}"
     would = " (dry run)" if dry_run else ""
-    stored = read(api, path)
+    stored = read(api, which.path)
     others = without_ours(stored or {})
     if stored is None or (others and len(others) == len(stored["webhooks"])):
         return ""
     if not others:
-        api.delete(path, dry_run=dry_run)
-        return f"{shown}: removed{would}\n"
-    api.update(path, {**stored, "webhooks": others}, dry_run=dry_run)
+        api.delete(which.path, dry_run=dry_run)
+        return f"{which}: removed{would}\n"
+    api.update(which.path, {**stored, "webhooks": others}, dry_run=dry_run)
     names = ", ".join(str(entry.get("name")) for entry in others)
-    return f"{shown}: our entries removed{would}; it stays for {names}, which others added\n"
+    return f"{which}: our entries removed{would}; it stays for {names}, which others added\n"
 
 
 def _stop_controller(api: Api, namespace: str, *, dry_run: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Keep the two webhook configurations as the policies need them: only our own fields, and only where they differ."""
+"""Keep the webhook configurations as the policies need them: only our own fields, and only where they differ."""
 
 from __future__ import annotations
 
@@ -13,27 +13,24 @@ from certs.rotate import split_bundle
 from webhook.controller.contest import Contest
 from webhook.controller.objects import decoded, encoded, items, mapping
 from webhook.controller.writing import read
-from webhook.registration import ENTRY_NAMES, NAME, merged
+from webhook.registration import CONFIGURATIONS, ENTRY_NAMES, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from webhook.cluster import Api
     from webhook.controller.writing import Writer
+    from webhook.registration import Configuration
 
 log = structlog.get_logger()
 
-COLLECTIONS = tuple(
-    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
-    for kind in ("mutating", "validating")
-)
-
-Wanted = tuple[dict[str, Any], dict[str, Any]]
+Wanted = tuple[dict[str, Any], ...]
+"""In the order of `CONFIGURATIONS`; one without `webhooks` is not needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The two configurations as they were read, mutating first; None where there is none."""
+    """The configurations as they were read, in the order of `CONFIGURATIONS`; None where there is none."""
 
     objects: tuple[dict[str, Any] | None, ...]
 
@@ -79,8 +76,8 @@ class Configurations:
         self._may_block = may_block
         self._is_known = is_known
         self._monotonic = monotonic
-        self._written: dict[str, dict[str, Any]] = {}
-        self._contests: dict[str, Contest] = {}
+        self._written: dict[Configuration, dict[str, Any]] = {}
+        self._contests: dict[Configuration, Contest] = {}
         self._faults: tuple[str, ...] = ()
 
     @property
@@ -89,12 +86,12 @@ class Configurations:
         return sum(contest.is_on for contest in self._contests.values())
 
     def read(self) -> Stored:
-        """Read both.
+        """Read them all.
 
         Raises:
             ApiError: One cannot be read.
         """
-        return Stored(tuple(read(self._api, f"{collection}/{NAME}") for collection in COLLECTIONS))
+        return Stored(tuple(read(self._api, which.path) for which in CONFIGURATIONS))
 
     def write(self, stored: Stored, bundle: bytes, annotations: Mapping[str, str]) -> bool:
         """Write what differs.
@@ -111,29 +108,28 @@ class Configurations:
             ApiError: It could not be written.
         """
         changed = False
-        for collection, current, wanted in zip(
-            COLLECTIONS, stored.objects, self._wanted(stored, bundle), strict=True
+        for which, current, wanted in zip(
+            CONFIGURATIONS, stored.objects, self._wanted(stored, bundle), strict=True
         ):
             full = _annotated(wanted, annotations)
-            changed |= self._write(collection, current, full)
+            changed |= self._write(which, current, full)
         return changed
 
     def _wanted(self, stored: Stored, bundle: bytes) -> Wanted:
         wanted = self._needed(stored, bundle)
         if self._is_known():
             return wanted
-        first, second = (
+        return tuple(
             _kept(each, bundle) if each else new for each, new in zip(stored.objects, wanted, strict=True)
         )
-        return first, second
 
     def _needed(self, stored: Stored, bundle: bytes) -> Wanted:
         """With ``Fail`` where that is asked for, and is in force already or a call would succeed."""
         wanted = self._generate(bundle)
-        entry = next(filter(_blocks, _entries(wanted[1])), None)
+        entry = next((entry for each in wanted for entry in _entries(each) if _blocks(entry)), None)
         if entry is None or (self._may_block and self._can_block(stored, entry, bundle)):
             return wanted
-        return wanted[0], _harmless(wanted[1])
+        return tuple(map(_harmless, wanted))
 
     def _can_block(self, stored: Stored, entry: Mapping[str, Any], bundle: bytes) -> bool:
         """An outage is no reason to open a gate that is shut already; what is true of another entry is none to shut this one."""
@@ -149,30 +145,30 @@ class Configurations:
                 log.warning("failurePolicy stays Ignore: a review would fail", faults=faults)
         return bool(faults)
 
-    def _write(self, collection: str, current: dict[str, Any] | None, wanted: dict[str, Any]) -> bool:
+    def _write(self, which: Configuration, current: dict[str, Any] | None, wanted: dict[str, Any]) -> bool:
         if current is None and not wanted["webhooks"]:
             return False
         body = merged(current, wanted)
         if body == current:
             return False
-        repairs = self._written.get(collection) == wanted
-        contest = self._contests.get(collection, Contest())
+        repairs = self._written.get(which) == wanted
+        contest = self._contests.get(which, Contest())
         if repairs and contest.left(self._monotonic()) > 0:
             return False
         reason = "it was missing" if current is None else "it differed from what the policies need"
-        if self._writer.store(collection, body, reason):
-            self._written[collection] = wanted
+        if self._writer.store(which.collection, body, reason):
+            self._written[which] = wanted
             if repairs:
-                self._note_repair(collection, contest.repaired(self._monotonic()), current)
+                self._note_repair(which, contest.repaired(self._monotonic()), current)
         return True  # also after a conflict: look again soon
 
-    def _note_repair(self, collection: str, contest: Contest, current: Mapping[str, Any] | None) -> None:
-        self._contests[collection] = contest
+    def _note_repair(self, which: Configuration, contest: Contest, current: Mapping[str, Any] | None) -> None:
+        self._contests[which] = contest
         if contest.is_on:
             log.warning(
                 "somebody keeps changing a webhook configuration back: leave webhooks out of what your GitOps tool "
                 "compares, or out of what it deploys",
-                configuration=collection.rpartition("/")[2],
+                configuration=str(which),
                 managers=_managers(current),
                 next_repair_seconds=round(contest.left(self._monotonic())),
             )

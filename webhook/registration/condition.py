@@ -107,7 +107,7 @@ def _of_pods(policy_set: PolicySet, entry: Entry, typed: Mapping[str, str]) -> s
             asked["all"].places if "all" in asked else "false",
             *_of_pod(asked, policy_set),
             *_of_containers(asked, policy_set),
-            *([_carries_record()] if entry.mutating else []),
+            *([_carries_record()] if entry.mutating and not entry.late else []),
         ]
     )
     if found in (TRUE, "false"):

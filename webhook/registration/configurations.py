@@ -1,15 +1,16 @@
-"""The two webhook configurations that a policy set needs."""
+"""The webhook configurations that a policy set needs."""
 
 import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from webhook.engine.annotations import POLICIES
 from webhook.engine.exempt import DAEMON_SET_CONTROLLER, MIRROR_ANNOTATION, NODES_GROUP
 from webhook.policy import PolicySet
 from webhook.registration.cel import TRUE, all_of, any_of, quoted
 from webhook.registration.condition import match_condition
-from webhook.registration.demands import Entry, mutating_entry, validating_entry
+from webhook.registration.demands import Entry, late_entry, mutating_entry, validating_entry
 from webhook.registration.objects import (
     POD,
     full_name,
@@ -20,13 +21,16 @@ from webhook.registration.objects import (
 from webhook.registration.rules import rules, updated
 
 NAME = "gate.podgate.dev"
-"""Of both configurations. Mutating webhooks are called in the order of their configurations' names
-(kubernetes/apiserver:pkg/admission/configuration/mutating_webhook_manager.go); this one comes before Kueue's."""
+LATE_NAME = "zzz.gate.podgate.dev"
+"""Mutating webhooks are called in the order of their configurations' names
+(kubernetes/apiserver:pkg/admission/configuration/mutating_webhook_manager.go): the first comes before Kueue's, and the late one
+after all that do not begin with more than three z."""
 
 MUTATE = "mutate.podgate.dev"
+MUTATE_LATE = "late.mutate.podgate.dev"
 VALIDATE_FAIL = "fail.validate.podgate.dev"
 VALIDATE_IGNORE = "ignore.validate.podgate.dev"
-ENTRY_NAMES = (MUTATE, VALIDATE_FAIL, VALIDATE_IGNORE)
+ENTRY_NAMES = (MUTATE, MUTATE_LATE, VALIDATE_FAIL, VALIDATE_IGNORE)
 
 MUTATING_TIMEOUT = 3
 VALIDATING_TIMEOUT = 2
@@ -48,7 +52,38 @@ NO_UPDATE = 'request.operation != "UPDATE"'
 NOT_BEING_DELETED = any_of((NO_UPDATE, "!has(object.metadata.deletionTimestamp)"))
 """Of updates alone: a server-side apply that creates an object may bring the time of its deletion along."""
 
+NOTHING_WRITTEN = f"!({quoted(POLICIES)} in object.?metadata.?annotations.orValue({{}}))"
+"""Of the late entry: what the first has changed needs no second call; should another webhook change it after that, the API server
+calls the first again."""
+
 FailurePolicy = Literal["Ignore", "Fail"]
+
+
+class Configuration(NamedTuple):
+    """Which object of the API a configuration is."""
+
+    kind: Literal["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+    @property
+    def collection(self) -> str:
+        """The path of all objects of the kind."""
+        return f"/apis/{API_VERSION}/{self.kind.lower()}s"
+
+    @property
+    def path(self) -> str:
+        """The path of the object."""
+        return f"{self.collection}/{self.name}"
+
+
+FIRST = Configuration("MutatingWebhookConfiguration", NAME)
+LATE = Configuration("MutatingWebhookConfiguration", LATE_NAME)
+VALIDATING = Configuration("ValidatingWebhookConfiguration", NAME)
+CONFIGURATIONS = (FIRST, LATE, VALIDATING)
+"""In the order in which they are called, and are written: what the last verifies, the others have set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +126,8 @@ def webhook_configurations(
     *,
     excluded_namespaces: Iterable[str] = (),
     enforce_failure_policy: bool = False,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The mutating and the validating configuration for a policy set.
+) -> tuple[dict[str, Any], ...]:
+    """All configurations for a policy set, in the order of `CONFIGURATIONS`; one without `webhooks` is not needed.
 
     Every field of our entries is given, those with a default too, so that what somebody else wrote there is seen.
 
@@ -105,20 +140,21 @@ def webhook_configurations(
     own = endpoint.service[0] if endpoint.service else NAMESPACE
     make = _Maker(policy_set, endpoint, excluded(excluded_namespaces, own))
     fail: FailurePolicy = "Fail" if enforce_failure_policy else "Ignore"
-    mutating = make.entry(MUTATE, "/mutate", mutating_entry(policy_set), "Ignore")
-    validating = [
-        make.entry(VALIDATE_FAIL, "/validate/fail", validating_entry(policy_set, "Fail"), fail),
-        make.entry(VALIDATE_IGNORE, "/validate/ignore", validating_entry(policy_set, "Ignore"), "Ignore"),
-    ]
-    return (
-        _configuration("MutatingWebhookConfiguration", [mutating]),
-        _configuration("ValidatingWebhookConfiguration", [entry for entry in validating if entry["rules"]]),
-    )
+    entries = {
+        FIRST: [make.entry(MUTATE, "/mutate", mutating_entry(policy_set), "Ignore")],
+        LATE: [make.entry(MUTATE_LATE, "/mutate", late_entry(policy_set), "Ignore")],
+        VALIDATING: [
+            make.entry(VALIDATE_FAIL, "/validate/fail", validating_entry(policy_set, "Fail"), fail),
+            make.entry(VALIDATE_IGNORE, "/validate/ignore", validating_entry(policy_set, "Ignore"), "Ignore"),
+        ],
+    }
+    return tuple(_configuration(each, entries[each]) for each in CONFIGURATIONS)
 
 
-def _configuration(kind: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
-    metadata = {"name": NAME, "labels": dict(LABELS), "annotations": dict(ANNOTATIONS)}
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "webhooks": webhooks}
+def _configuration(which: Configuration, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    metadata = {"name": which.name, "labels": dict(LABELS), "annotations": dict(ANNOTATIONS)}
+    needed = [entry for entry in entries if entry["rules"]]
+    return {"apiVersion": API_VERSION, "kind": which.kind, "metadata": metadata, "webhooks": needed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +187,7 @@ class _Maker:
         """All must hold; the cheap ones first."""
         of_updates = {"not-being-deleted": NOT_BEING_DELETED, "spec-changed": self._spec_changed(entry)}
         found = {
+            **({"nothing-written": NOTHING_WRITTEN} if entry.late else {}),
             "no-mirror-pod": _no_mirror_pod(),
             "no-daemonset-pod": _no_daemon_set_pod(),
             **(of_updates if has_updates else {}),

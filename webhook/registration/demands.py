@@ -55,26 +55,40 @@ class Entry:
         mutating: whether it is the one that changes objects.
         templates: the kinds whose templates it looks at, as policies write them.
         judges_metadata: resources whose labels and annotations are judged on an update, and not their spec alone.
+        late: whether it is the second call of what changes objects, after all other webhooks, see `late_entry`.
     """
 
     mutating: bool
     demands: tuple[Demand, ...]
     templates: frozenset[str]
     judges_metadata: frozenset[str]
+    late: bool = False
 
 
 def mutating_entry(policy_set: PolicySet) -> Entry:
     """What `/mutate` is called for: all setters, and the templates that some policy writes into."""
-    written = _written_labels(policy_set)
-    demands = [
-        demand
-        for policy in _in_force(policy_set)
-        for rule in _rules(policy)
-        if isinstance(rule.rule, MutatingRule)
-        for demand in _demands(policy, rule, written=written)
-    ]
+    demands = tuple(demand for _, demand in _of_setters(policy_set))
     named = frozenset(name for policy in _in_force(policy_set) for name in policy.mutate_templates)
-    return Entry(mutating=True, demands=tuple(demands), templates=named, judges_metadata=frozenset())
+    return Entry(mutating=True, demands=demands, templates=named, judges_metadata=frozenset())
+
+
+def late_entry(policy_set: PolicySet) -> Entry:
+    """What `/mutate` is called for once more, after all other webhooks: what some setter that is enforced may write into.
+
+    The API server reinvokes only what it has called before (kubernetes/apiserver:pkg/admission/plugin/webhook/mutating/
+    dispatcher.go): where another webhook adds the GPU or the label that makes a policy match, the first entry was not called
+    and never is. An audited setter writes nothing, whenever it is asked.
+
+    Creations alone, which is all that setters are about. An update of a pod brings no accelerator and no class, for requests,
+    priority and affinity are immutable; the first entry puts back what a client's file lacks. What an update of a controller
+    brings is in the pods that it creates afterwards.
+    """
+    demands = tuple(demand for rule, demand in _of_setters(policy_set) if rule.mode is Mode.ENFORCE)
+    writing = {demand.policy for demand in demands}
+    named = frozenset(
+        name for policy in policy_set.policies if policy.name in writing for name in policy.mutate_templates
+    )
+    return Entry(mutating=True, demands=demands, templates=named, judges_metadata=frozenset(), late=True)
 
 
 def validating_entry(policy_set: PolicySet, failure_policy: Literal["Ignore", "Fail"]) -> Entry:
@@ -94,6 +108,14 @@ def validating_entry(policy_set: PolicySet, failure_policy: Literal["Ignore", "F
     checked = any(demand.in_templates for demand in demands)
     kinds = frozenset(kind.resource for kind in policy_set.templates.kinds) if checked else frozenset()
     return Entry(mutating=False, demands=tuple(demands), templates=kinds, judges_metadata=judged)
+
+
+def _of_setters(policy_set: PolicySet) -> Iterator[tuple[CompiledRule, Demand]]:
+    written = _written_labels(policy_set)
+    for policy in _in_force(policy_set):
+        for rule in _rules(policy):
+            if isinstance(rule.rule, MutatingRule):
+                yield from ((rule, demand) for demand in _demands(policy, rule, written=written))
 
 
 def _in_force(policy_set: PolicySet) -> Iterator[CompiledPolicy]:

@@ -22,7 +22,9 @@ def merged(current: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> dict
     for key in ("labels", "annotations"):
         metadata[key] = {**_map(metadata.get(key)), **_map(_map(wanted["metadata"]).get(key))}
     stored = [entry for entry in current.get("webhooks") or () if isinstance(entry, dict)]
-    return {**current, "metadata": metadata, "webhooks": _entries(stored, list(wanted["webhooks"]))}
+    entries = _entries(stored, list(wanted["webhooks"]))
+    # An API server leaves out an empty list.
+    return {**current, "metadata": metadata, **({"webhooks": entries} if entries or stored else {})}
 
 
 def without_ours(current: Mapping[str, Any]) -> list[dict[str, Any]]:

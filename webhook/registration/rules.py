@@ -38,8 +38,8 @@ def _rule(group: str, operations: list[str], names: list[str]) -> dict[str, Any]
 def _called_for(entry: Entry) -> Iterator[tuple[str, str]]:
     yield from _of_targets(entry)
     for resource in sorted(entry.templates):
-        yield from ((resource, CREATE), (resource, UPDATE))
-    if entry.mutating:
+        yield from ((resource, operation) for operation in ((CREATE,) if entry.late else (CREATE, UPDATE)))
+    if entry.mutating and not entry.late:
         # Whoever created a pod with our annotations of his own has them taken away, whatever the policies are.
         yield PODS, CREATE
         if any(demand.target == PODS for demand in entry.demands):

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from webhook.policy import PolicySet
-from webhook.registration.configurations import MUTATE, VALIDATE_FAIL, VALIDATE_IGNORE
-from webhook.registration.demands import PODS, Demand, Wanted, mutating_entry, validating_entry
+from webhook.registration.configurations import MUTATE, MUTATE_LATE, VALIDATE_FAIL, VALIDATE_IGNORE
+from webhook.registration.demands import PODS, Demand, Wanted, late_entry, mutating_entry, validating_entry
 
 WHAT: dict[Wanted, str] = {
     "devices": "pods that ask for accelerators",
@@ -47,6 +47,7 @@ def explain_scope(policy_set: PolicySet) -> tuple[Scope, ...]:
     """What each entry is called for, and which policies want it; the widest last."""
     entries = {
         MUTATE: mutating_entry(policy_set),
+        MUTATE_LATE: late_entry(policy_set),
         VALIDATE_FAIL: validating_entry(policy_set, "Fail"),
         VALIDATE_IGNORE: validating_entry(policy_set, "Ignore"),
     }

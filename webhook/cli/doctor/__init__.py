@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from webhook.cli.connection import (
-    MUTATING,
-    VALIDATING,
     connect,
     context_option,
     kubeconfig_option,
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 
     from webhook.cluster import Api
     from webhook.policy import PolicySet
+    from webhook.registration import Configuration
 
     Check = Callable[[Place], Iterator[Finding]]
 
@@ -123,18 +122,20 @@ def _place(api: Api, namespace: str, given: PolicySet | None, probe_namespace: s
         ApiError: there is no cluster; a permission that is lacking is no error.
     """
     from webhook.cluster import ApiError  # noqa: PLC0415
-    from webhook.registration import NAME  # noqa: PLC0415
+    from webhook.registration import CONFIGURATIONS  # noqa: PLC0415
 
-    mutating = validating = None
+    stored: dict[Configuration, dict[str, Any]] = {}
     refused = ""
     try:
-        mutating, validating = (read(api, f"{each.path}/{NAME}") for each in (MUTATING, VALIDATING))
+        for which in CONFIGURATIONS:
+            if found := read(api, which.path):
+                stored[which] = found
     except ApiError as error:
         if error.status != FORBIDDEN:
             raise
         refused = error.message
     policy_set = given or stored_policies(api, namespace)
-    return Place(api, namespace, mutating, validating, policy_set, probe_namespace, refused)
+    return Place(api, namespace, stored, policy_set, probe_namespace, refused)
 
 
 def _made(name: str, check: Check, place: Place) -> Iterator[Finding]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from webhook.cluster import Api
     from webhook.policy import PolicySet
+    from webhook.registration import Configuration
 
 HTTPS = 443
 
@@ -22,32 +23,30 @@ class Place:
     """One cluster with one podgate.
 
     Attributes:
-        mutating: the stored configuration, None where there is none.
-        validating: likewise.
+        stored: the configurations that are there.
         refused: why the configurations could not be read, "" if they could.
         policy_set: the policies that are loaded, None where they are not known.
     """
 
     api: Api
     namespace: str
-    mutating: dict[str, Any] | None
-    validating: dict[str, Any] | None
+    stored: Mapping[Configuration, dict[str, Any]]
     policy_set: PolicySet | None
     probe_namespace: str
     refused: str = ""
 
     @property
-    def entries(self) -> list[dict[str, Any]]:
-        """Our entries in both configurations."""
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """Our entries in all configurations, by name."""
         from webhook.registration import ENTRY_NAMES  # noqa: PLC0415
 
-        stored = [each for each in (self.mutating, self.validating) if each]
-        return [entry for each in stored for entry in webhooks(each) if entry.get("name") in ENTRY_NAMES]
+        found = (entry for each in self.stored.values() for entry in webhooks(each))
+        return {entry["name"]: entry for entry in found if entry.get("name") in ENTRY_NAMES}
 
     @property
     def service(self) -> tuple[str, str] | None:
         """Namespace and name of the Service that our entries name, None where they name none."""
-        found = (service_of(entry) for entry in self.entries)
+        found = (service_of(entry) for entry in self.entries.values())
         return next((each for each in found if each), None)
 
     def items(self, path: str, selector: str = "") -> Iterator[dict[str, Any]]:

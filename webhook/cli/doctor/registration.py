@@ -11,7 +11,7 @@ from webhook.cli.doctor.place import Place, bundle_of, mapping, name_of, service
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webhook.policy import PolicySet
+    from webhook.registration import Configuration
 
 CHECK = "configurations"
 INSTALL = "podgate install --policies DIR"
@@ -20,22 +20,27 @@ COMPARED = ("rules", "matchConditions")
 
 
 def check_configurations(place: Place) -> Iterator[Finding]:
-    """Both configurations, and each entry of ours."""
-    from webhook.registration import NAME  # noqa: PLC0415
-
+    """The configurations, and each entry of ours."""
     repair = _repair(place)
-    for collection, stored in ((MUTATING, place.mutating), (VALIDATING, place.validating)):
-        if stored is None:
-            text = f"there is no {collection.kind} {NAME}: podgate is not asked"
-            yield Finding(CHECK, Level.FAIL, text, repair)
-    found = [*_incomplete(place, repair), *_outdated(place, repair)]
+    found = [*_missing(place, repair), *_incomplete(place, repair), *_outdated(place, repair)]
     yield from found
     if place.entries and not found:
-        blocking = [entry["name"] for entry in place.entries if entry.get("failurePolicy") == "Fail"]
+        blocking = [name for name, entry in place.entries.items() if entry.get("failurePolicy") == "Fail"]
         outage = (
             f"an outage blocks what {', '.join(blocking)} is for" if blocking else "an outage blocks nothing"
         )
         yield Finding(CHECK, Level.OK, f"{len(place.entries)} entries; {outage}")
+
+
+def _missing(place: Place, repair: str) -> Iterator[Finding]:
+    """Configurations that are not there and have entries that the policies need; all, where the policies are not known."""
+    from webhook.registration import CONFIGURATIONS, LATE_NAME  # noqa: PLC0415
+
+    wanted = _wanted(place)
+    for which in CONFIGURATIONS:
+        if which not in place.stored and (wanted is None or wanted[which]):
+            late = " once more, after other webhooks" if which.name == LATE_NAME else ""
+            yield Finding(CHECK, Level.FAIL, f"there is no {which}: podgate is not asked{late}", repair)
 
 
 def _repair(place: Place) -> str:
@@ -55,8 +60,7 @@ def _repair(place: Place) -> str:
 
 
 def _incomplete(place: Place, repair: str) -> Iterator[Finding]:
-    for entry in place.entries:
-        name = entry["name"]
+    for name, entry in place.entries.items():
         if not bundle_of(entry):
             text = f"{name} has no caBundle, so that every call of it fails"
             todo = f"{INSTALL} --ca-file FILE" if repair == INSTALL else repair
@@ -68,7 +72,8 @@ def _incomplete(place: Place, repair: str) -> Iterator[Finding]:
 
 def _outdated(place: Place, repair: str) -> Iterator[Finding]:
     """Entries that are called for other things than the policies need."""
-    if place.policy_set is None:
+    wanted = _wanted(place)
+    if wanted is None:
         yield Finding(
             CHECK,
             Level.UNKNOWN,
@@ -76,12 +81,11 @@ def _outdated(place: Place, repair: str) -> Iterator[Finding]:
             "give --policies DIR",
         )
         return
-    wanted = {entry["name"]: entry for entry in _wanted(place, place.policy_set)}
-    stored = {entry["name"]: entry for entry in place.entries}
-    for name, entry in wanted.items():
+    stored = place.entries
+    for entry in (entry for which in place.stored for entry in wanted[which]):
+        name = entry["name"]
         if name not in stored:
-            if (place.mutating if "reinvocationPolicy" in entry else place.validating) is not None:
-                yield Finding(CHECK, Level.FAIL, f"{name} is missing, and policies need it", repair)
+            yield Finding(CHECK, Level.FAIL, f"{name} is missing, and policies need it", repair)
             continue
         differing = [key for key in COMPARED if stored[name].get(key) != entry[key]]
         if differing:
@@ -89,15 +93,15 @@ def _outdated(place: Place, repair: str) -> Iterator[Finding]:
             yield Finding(CHECK, Level.WARN, text, repair)
 
 
-def _wanted(place: Place, policy_set: PolicySet) -> list[dict[str, Any]]:
-    from webhook.registration import Endpoint, webhook_configurations  # noqa: PLC0415
+def _wanted(place: Place) -> dict[Configuration, list[dict[str, Any]]] | None:
+    """The entries that the policies need, None where these are not known."""
+    from webhook.registration import CONFIGURATIONS, Endpoint, webhook_configurations  # noqa: PLC0415
 
+    if place.policy_set is None:
+        return None
     endpoint = Endpoint(service=place.service) if place.service else Endpoint(url="https://podgate")
-    return [
-        entry
-        for configuration in webhook_configurations(policy_set, endpoint)
-        for entry in configuration["webhooks"]
-    ]
+    needed = webhook_configurations(place.policy_set, endpoint)
+    return {which: each["webhooks"] for which, each in zip(CONFIGURATIONS, needed, strict=True)}
 
 
 OTHERS = "other webhooks"
@@ -106,13 +110,13 @@ ABOUT = {("", "pods"): "pods", ("", "persistentvolumeclaims"): "claims"}
 
 def check_other_webhooks(place: Place) -> Iterator[Finding]:
     """Webhooks of others for what podgate is about: those that block, and those that do not see what it does."""
-    from webhook.registration import NAME  # noqa: PLC0415
+    from webhook.registration import CONFIGURATIONS  # noqa: PLC0415
 
     found: list[Finding] = []
     count = 0
     for collection in (MUTATING, VALIDATING):
         for configuration in place.items(collection.path):
-            if name_of(configuration) == NAME:
+            if (collection.kind, name_of(configuration)) in CONFIGURATIONS:
                 continue
             entries = [entry for entry in webhooks(configuration) if _subjects(entry)]
             count += len(entries)
@@ -124,7 +128,7 @@ def check_other_webhooks(place: Place) -> Iterator[Finding]:
 
 
 def _conflicts(place: Place, kind: str, configuration: str, entry: dict[str, Any]) -> Iterator[Finding]:
-    from webhook.registration import NAME  # noqa: PLC0415
+    from webhook.registration import LATE_NAME, NAME  # noqa: PLC0415
 
     shown = f"{kind} {configuration}, entry {entry.get('name')}"
     subjects = " and ".join(_subjects(entry))
@@ -144,6 +148,14 @@ def _conflicts(place: Place, kind: str, configuration: str, entry: dict[str, Any
             Level.WARN,
             text,
             "give it reinvocationPolicy: IfNeeded, if it decides by what podgate sets",
+        )
+    if kind == MUTATING.kind and configuration > LATE_NAME:
+        text = (
+            f"{shown} is called for {subjects} after podgate's last call: where it adds what makes a policy match, and none did "
+            "before, podgate is not asked"
+        )
+        yield Finding(
+            OTHERS, Level.WARN, text, f"give its configuration a name that sorts before {LATE_NAME}"
         )
 
 

@@ -40,7 +40,7 @@ class _Served(NamedTuple):
 def check_certificate(place: Place) -> Iterator[Finding]:
     """The CA of every entry against what is served, or against the Secret where the Service cannot be reached from here."""
     judged: set[tuple[object, ...]] = set()
-    for entry in place.entries:
+    for entry in place.entries.values():
         bundle, target = bundle_of(entry), address_of(entry) or service_of(entry)
         if not bundle or target is None or (bundle, target) in judged:
             continue
@@ -179,8 +179,9 @@ PROBE = "probe pod"
 def check_probe(place: Place) -> Iterator[Finding]:
     """A pod that is created in a dry run: does the API server get an answer?"""
     from webhook.cli.probe import probe  # noqa: PLC0415
+    from webhook.registration import MUTATE  # noqa: PLC0415
 
-    if place.mutating is None and not place.refused:
+    if MUTATE not in place.entries and not place.refused:
         return
     found = probe(place.api, place.probe_namespace)
     where = f"a dry run in namespace {place.probe_namespace}"

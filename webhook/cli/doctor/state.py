@@ -38,15 +38,19 @@ class _Permission(NamedTuple):
 
 
 WATCHING = ("list", "watch")
-_CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_CONFIGURATIONS = (
+    ("mutatingwebhookconfigurations", "gate.podgate.dev"),
+    ("mutatingwebhookconfigurations", "zzz.gate.podgate.dev"),
+    ("validatingwebhookconfigurations", "gate.podgate.dev"),
+)
 NEEDED = (
     *(
         _Permission(WEBHOOK, verb, "", "configmaps", namespaced=True, name="podgate-pause")
         for verb in WATCHING
     ),
     *(
-        _Permission(CONTROLLER, verb, "admissionregistration.k8s.io", resource, name="gate.podgate.dev")
-        for resource in _CONFIGURATIONS
+        _Permission(CONTROLLER, verb, "admissionregistration.k8s.io", resource, name=name)
+        for resource, name in _CONFIGURATIONS
         for verb in ("get", "update")
     ),
     _Permission(CONTROLLER, "update", "coordination.k8s.io", "leases", namespaced=True, name=CONTROLLER),
