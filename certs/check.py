@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import serialization
+
+from certs.pem import has_key, read_certificate, read_key, verify_issued_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from certs.issue import Pair
+
+#: There are none, or what stands in their place cannot be read.
+_NO_NAMES = (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError)
 
 
 def expiry_of(certificate: bytes) -> datetime:
@@ -22,7 +26,7 @@ def expiry_of(certificate: bytes) -> datetime:
     Raises:
         ValueError: It is no PEM certificate.
     """
-    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+    return read_certificate(certificate).not_valid_after_utc
 
 
 def problems_of(
@@ -37,7 +41,7 @@ def problems_of(
         ca: The PEM CA certificate that callers trust.
     """
     try:
-        certificate = x509.load_pem_x509_certificate(pair.certificate)
+        certificate = read_certificate(pair.certificate)
     except ValueError:
         return ("the certificate is not readable PEM",)
     return tuple(
@@ -54,13 +58,13 @@ def problems_of(
 
 def _key_problems(certificate: x509.Certificate, key_pem: bytes) -> Iterator[str]:
     try:
-        key = serialization.load_pem_private_key(key_pem, password=None)
+        key = read_key(key_pem)
     except TypeError:
         yield "the key is encrypted: store it without a passphrase"
     except ValueError:
         yield "the key is not readable PEM"
     else:
-        if key.public_key() != certificate.public_key():
+        if not has_key(certificate, key):
             yield "the key does not belong to the certificate"
 
 
@@ -82,7 +86,7 @@ def names_of(certificate: x509.Certificate) -> tuple[str, ...]:
     """The DNS names and IP addresses a certificate is for; a common name is none (Go does not read it)."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
+    except _NO_NAMES:
         return ()
     addresses = (str(address) for address in names.get_values_for_type(x509.IPAddress))
     return (*names.get_values_for_type(x509.DNSName), *addresses)
@@ -106,8 +110,8 @@ def _issuer_problems(certificate: x509.Certificate, ca: bytes | None) -> Iterato
     if ca is None:
         return
     try:
-        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(ca))
+        verify_issued_by(certificate, ca)
     except InvalidSignature:
         yield "it is not signed by the CA"
-    except (ValueError, TypeError):  # another issuer's name, another kind of key, no PEM
+    except ValueError:  # another issuer's name, another kind of key, no PEM
         yield "it was not issued by the CA"

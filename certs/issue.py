@@ -23,6 +23,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from certs.pem import has_key, read_certificate, read_key
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -129,13 +131,12 @@ def _builder(
 
 def _signer(ca: Pair) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     try:
-        certificate = x509.load_pem_x509_certificate(ca.certificate)
-        key = serialization.load_pem_private_key(ca.key, password=None)
+        certificate, key = read_certificate(ca.certificate), read_key(ca.key)
     except (ValueError, TypeError) as error:
         raise IssueError("the CA's certificate or key is not readable PEM") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise IssueError("the CA's key is not an ECDSA key, the only kind made here: make a new CA")
-    if key.public_key() != certificate.public_key():
+    if not has_key(certificate, key):
         raise IssueError("the CA's key does not belong to its certificate: make a new CA")
     return certificate, key
 

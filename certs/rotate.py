@@ -17,16 +17,17 @@ pair, then the `Authority`. What they derive is then never older than what they 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 
 from certs.check import problems_of
 from certs.issue import Pair, new_ca
+from certs.pem import read_certificate, verify_issued_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,6 +52,8 @@ SECRET_SYNC = timedelta(seconds=150)
 #: A replica that cannot be reached for this long after the new pair was stored, four times `SECRET_SYNC`, either has it
 #: by now or is gone with its node; the API server does not reach it either.
 SILENCE = timedelta(seconds=600)
+
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +194,17 @@ def phase(authority: Authority | None, serving: Pair | None) -> str:
 
 
 def split_bundle(bundle: bytes) -> tuple[bytes, ...]:
-    """The certificates in PEM text, each as PEM of its own; none where it is not readable."""
-    try:
-        certificates = x509.load_pem_x509_certificates(bundle)
-    except ValueError:
-        return ()
-    return tuple(certificate.public_bytes(serialization.Encoding.PEM) for certificate in certificates)
+    """The certificates in PEM text, each as PEM of its own, without those that cannot be read.
+
+    Go passes over them, too (crypto/x509:cert_pool.go, AppendCertsFromPEM), and trusts the others.
+    """
+    found = []
+    for block in _CERTIFICATE.findall(bundle):
+        try:
+            found.append(read_certificate(block).public_bytes(serialization.Encoding.PEM))
+        except ValueError:
+            continue
+    return tuple(found)
 
 
 def fingerprint(certificates: Iterable[bytes]) -> str:
@@ -207,10 +215,8 @@ def fingerprint(certificates: Iterable[bytes]) -> str:
 def is_issued_by(certificate: bytes, ca: bytes) -> bool:
     """Whether the CA's key signed the certificate (both PEM); False where one is not readable."""
     try:
-        x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(
-            x509.load_pem_x509_certificate(ca)
-        )
-    except (InvalidSignature, ValueError, TypeError):
+        verify_issued_by(read_certificate(certificate), ca)
+    except (InvalidSignature, ValueError):
         return False
     return True
 
@@ -336,13 +342,13 @@ def _all_hold(bundles: Iterable[Sequence[bytes]], trusted: Iterable[bytes]) -> b
 
 
 def _is_due(certificate: bytes, now: datetime) -> bool:
-    read = x509.load_pem_x509_certificate(certificate)
+    read = read_certificate(certificate)
     life = read.not_valid_after_utc - read.not_valid_before_utc
     return now >= read.not_valid_before_utc + life * RENEWED_AT
 
 
 def _is_over(certificate: bytes, now: datetime) -> bool:
     try:
-        return now >= x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+        return now >= read_certificate(certificate).not_valid_after_utc
     except ValueError:
         return True

@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 import certs
+from certs.check import names_of
+from tests.certs.strange import of_an_unknown_curve, of_no_version
 
 NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
 NAMES = ("podgate.ns.svc", "*.gate.example.org", "10.0.0.7", "fd00::7")
@@ -64,6 +67,21 @@ def test_an_address_is_compared_as_an_address() -> None:
     ("pair", "problem"),
     [
         pytest.param(certs.Pair(b"no", PAIR.key), "the certificate is not readable PEM", id="no certificate"),
+        pytest.param(
+            certs.Pair(of_no_version(PAIR.certificate), PAIR.key),
+            "the certificate is not readable PEM",
+            id="a certificate of no version",
+        ),
+        pytest.param(
+            certs.Pair(of_an_unknown_curve(PAIR.certificate), PAIR.key),
+            "the key does not belong to the certificate",
+            id="a certificate of an unknown curve",
+        ),
+        pytest.param(
+            certs.Pair(PAIR.certificate, of_an_unknown_curve(PAIR.key)),
+            "the key is not readable PEM",
+            id="a key of an unknown curve",
+        ),
         pytest.param(certs.Pair(PAIR.certificate, b"no"), "the key is not readable PEM", id="no key"),
         pytest.param(certs.Pair(PAIR.certificate, b""), "the key is not readable PEM", id="an empty key"),
         pytest.param(
@@ -87,8 +105,21 @@ def test_an_unrelated_ca_of_the_same_name() -> None:
     assert certs.problems_of(PAIR, at=NOW, ca=other.certificate) == ("it is not signed by the CA",)
 
 
-def test_a_ca_that_is_no_certificate() -> None:
-    assert certs.problems_of(PAIR, at=NOW, ca=b"no") == ("it was not issued by the CA",)
+@pytest.mark.parametrize(
+    "ca",
+    [b"no", of_no_version(CA.certificate), of_an_unknown_curve(CA.certificate)],
+    ids=["no certificate", "of no version", "of an unknown curve"],
+)
+def test_a_ca_that_verifies_nothing(ca: bytes) -> None:
+    assert certs.problems_of(PAIR, at=NOW, ca=ca) == ("it was not issued by the CA",)
+
+
+def test_names_that_stand_there_twice() -> None:
+    """A fault of whoever made it, and no reason to end with an error."""
+    twice = x509.load_pem_x509_certificate(PAIR.certificate)
+    der = twice.public_bytes(serialization.Encoding.DER)
+    key_usage, names = bytes.fromhex("0603551d0f"), bytes.fromhex("0603551d11")
+    assert names_of(x509.load_der_x509_certificate(der.replace(key_usage, names))) == ()
 
 
 def test_several_problems_are_said_at_once() -> None:

@@ -26,6 +26,7 @@ from certs.rotate import (
     phase,
     split_bundle,
 )
+from tests.certs.strange import of_an_unknown_curve, of_no_version
 
 NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
 NAMES = certs.service_names("podgate", "podgate-system")
@@ -348,7 +349,15 @@ def test_a_bundle_is_split_whatever_stands_between_its_certificates() -> None:
     assert split_bundle(b"# ours\r\n" + NEW.certificate + b"\n\n" + OLD.certificate) == BOTH
 
 
-@pytest.mark.parametrize("bundle", [b"", b"garbage", b"-----BEGIN CERTIFICATE-----\n!\n"])
+STRANGE = of_no_version(OTHER.certificate)
+
+
+def test_what_a_bundle_holds_counts_beside_what_cannot_be_read() -> None:
+    broken = b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"
+    assert split_bundle(NEW.certificate + STRANGE + broken + OLD.certificate) == BOTH
+
+
+@pytest.mark.parametrize("bundle", [b"", b"garbage", b"-----BEGIN CERTIFICATE-----\n!\n", STRANGE])
 def test_an_unreadable_bundle_holds_nothing(bundle: bytes) -> None:
     assert split_bundle(bundle) == ()
 
@@ -357,3 +366,9 @@ def test_who_issued_it() -> None:
     assert is_issued_by(NEW_PAIR.certificate, NEW.certificate)
     assert not is_issued_by(NEW_PAIR.certificate, OLD.certificate)
     assert not is_issued_by(b"garbage", OLD.certificate)
+
+
+@pytest.mark.parametrize("ca", [STRANGE, of_an_unknown_curve(OLD.certificate)], ids=["no version", "curve"])
+def test_a_strange_ca_in_a_bundle_stops_nothing(ca: bytes) -> None:
+    """Somebody else's mistake must not keep a certificate from being renewed."""
+    assert next_step(replace(STEADY, bundles=((*ONE, ca), ONE)), now=NOW, waits=WAITS) == Rest()
