@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import structlog.testing
 from cryptography.hazmat.primitives import serialization
 
 import certs
+from tests.certs.strange import of_no_version
 from tests.server.running import write_pair
 from webhook.server.certificate import ServingCertificate
 
@@ -76,6 +78,28 @@ def test_a_fault_is_said_once_and_the_last_good_pair_stays(
             assert pair.context() is first
     assert fault in pair.fault
     assert [line["event"] for line in lines] == ["certificate not loaded, the last good pair stays"]
+
+
+def test_a_strange_certificate_keeps_the_last_good_pair(pair: ServingCertificate, folder: Path) -> None:
+    first = pair.context()
+    strange = of_no_version((folder / "tls.crt").read_bytes())
+    (folder / "tls.crt").unlink()
+    (folder / "tls.crt").write_bytes(strange)
+    assert pair.context() is first
+    assert pair.fault == "5 is not a valid X509 version"
+
+
+def test_a_file_that_is_written_within_the_tick_of_a_clock_in_which_it_was_emptied(
+    pair: ServingCertificate, folder: Path
+) -> None:
+    pair.context()
+    file = folder / "tls.crt"
+    whole, then = file.read_bytes(), 1_700_000_000_000_000_000
+    for data, fault in ((b"", True), (whole, False)):
+        file.write_bytes(data)
+        os.utime(file, ns=(then, then))
+        pair.context()
+        assert bool(pair.fault) is fault
 
 
 def test_an_encrypted_key_is_refused_and_nobody_is_asked(pair: ServingCertificate, folder: Path) -> None:

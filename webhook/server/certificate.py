@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_Stamp = tuple[tuple[int, int], ...]
+_Stamp = tuple[tuple[int, int, int], ...]
 
 
 class ServingCertificate:
@@ -49,17 +49,20 @@ class ServingCertificate:
         return self._context
 
     def _look(self) -> _Stamp | None:
-        """Times and inodes: a swapped link changes the inode, a file written in place its time."""
+        """Times, inodes and sizes: a swapped link changes the inode, a file written in place its time.
+
+        A clock's tick is some milliseconds long: only the size tells a file that was emptied from one that is written.
+        """
         try:
             stats = [path.stat() for path in self._paths]
         except OSError:
             return None
-        return tuple((stat.st_mtime_ns, stat.st_ino) for stat in stats)
+        return tuple((stat.st_mtime_ns, stat.st_ino, stat.st_size) for stat in stats)
 
     def _load(self, stamp: _Stamp | None) -> None:
         try:
             context, expires = self._read()
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        except Exception as error:  # noqa: BLE001  # whatever it is, the last good pair must go on
             if self._look() == stamp:  # else it was read in the middle of a swap: the next caller reads again
                 self._stamp = stamp
                 self._say_fault(str(error))
