@@ -645,6 +645,7 @@ def test_tells_what_it_asks_for() -> None:
         accelerators={GPU: 8},
         vendors=frozenset({"nvidia"}),
         claims_devices=False,
+        asks_for_accelerator=True,
         sharing=frozenset({"none"}),
         holders=(("spec", "containers", 1),),
         owner="PyTorchJob",

@@ -50,10 +50,10 @@ class Lanes:
         if not self.are_one:
             self.found.extend(_mutate_in(found, self.audited))
             return
-        real = self.real.subject.draft
-        trial = View(Subject(self.received, real.trial()))
+        real = self.real.subject
+        trial = View(real.trial())
         self.found.extend(_mutate_in(found, trial))
-        if real.keep(trial.subject.draft):
+        if real.draft.keep(trial.subject.draft):
             self.audited = trial
 
 
@@ -66,14 +66,16 @@ def run_mutations(candidates: Iterable[Candidate], lanes: Lanes) -> None:
 
 def _run_policy(candidate: Candidate, lanes: Lanes) -> None:
     forked = not lanes.are_one
-    found = real = resolve(candidate, lanes.real)
-    if real.enforces:
-        lanes.found.extend(_mutate_in(real, lanes.real))
+    found = resolve(candidate, lanes.real)
+    enforces = found.enforces
+    if enforces:
+        lanes.found.extend(_mutate_in(found, lanes.real))
     if forked:
         found = resolve(candidate, lanes.audited)
-        if found.enforces:
+        enforces = found.enforces
+        if enforces:
             _mutate_in(found, lanes.audited)
-    if found.answer is not False and not found.enforces:
+    if found.answer is not False and not enforces:
         lanes.run_audited(found)
 
 

@@ -53,8 +53,8 @@ class Resolved(NamedTuple):
             return (unknown(OUT_OF_TIME),)
         can_be_lifted = self.matches and (policy.opt_out or policy.exceptions)
         found = self._lifted(rule, view) if can_be_lifted else None
-        if found is None and answer is not True:  # else unknown: of what does not apply no rule is asked
-            found = unknown(answer) if isinstance(answer, Unknown) else None
+        if found is None and isinstance(answer, Unknown):
+            found = unknown(answer)
         return () if found is None else (found,)
 
     def _lifted(self, rule: CompiledRule, view: View) -> Finding | None:

@@ -305,7 +305,7 @@ def _findings(
 ) -> Iterator[tuple[CompiledRule, tuple[Finding, ...]]]:
     """What a policy's validating rules find in the lane that its mode, by the site's word, gives it."""
     view, found = as_received, resolve(candidate, as_received)
-    if not found.enforces and audited is not as_received:
+    if audited is not as_received and not found.enforces:
         view, found = audited, resolve(candidate, audited)
         if found.enforces:
             return

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -24,8 +23,7 @@ SHARING_ANNOTATIONS = frozenset({_KAI_FRACTION, _KAI_MEMORY, _KAI_DEVICES, _KAI_
 _SCHEDULERS_WITHOUT_SHARING = ("", "default-scheduler", None)
 
 
-@dataclass(frozen=True, slots=True)
-class AskedDevices:
+class AskedDevices(NamedTuple):
     """What a pod asks for.
 
     Attributes:

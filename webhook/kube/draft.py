@@ -75,14 +75,6 @@ class Change(NamedTuple):
     appended: bool
 
 
-class _Touched(NamedTuple):
-    rule: str
-    path: Path
-    before: Any
-    after: Any
-    appended: bool
-
-
 @dataclass(slots=True)
 class Draft:
     """An object under change; see the module's text.
@@ -97,9 +89,8 @@ class Draft:
     object: Any = None
     writes: int = 0
     _copies: dict[int, Any] = field(default_factory=dict)
-    _ways: dict[Path, Any] = field(default_factory=dict)
     _owners: dict[tuple[str | int, ...], str] = field(default_factory=dict)
-    _touched: dict[tuple[str | int, ...], _Touched] = field(default_factory=dict)
+    _touched: dict[tuple[str | int, ...], Change] = field(default_factory=dict)
     _undo: list[tuple[Any, Any, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -126,7 +117,6 @@ class Draft:
     def _share(self) -> None:
         """From here on another draft holds what this one copied: it is copied anew before the next write."""
         self._copies = {}
-        self._ways = {}
 
     def begin(self) -> None:
         """From here on `undo` goes back to where the draft is now: a rule that cannot write all it wants writes nothing."""
@@ -135,7 +125,6 @@ class Draft:
     def undo(self) -> None:
         """Take back what was written, and claimed, since `begin`."""
         self.writes += 1
-        self._ways = {}
         while self._undo:
             holder, key, former = self._undo.pop()
             if former is _ABSENT:
@@ -181,8 +170,6 @@ class Draft:
             if not self._may_replace(path, present, replace, api_default, cluster_default):
                 return Written.CHOSEN
         self._put(self._writable(path[:-1], dict), path[-1], value)
-        if isinstance(present, (dict, list)):
-            self._ways = {}
         self._note(key, path, rule, present, value)
         self._own(key, rule, owner)
         return Written.WRITTEN
@@ -212,7 +199,9 @@ class Draft:
         target = self._writable(path, list)
         place = (*path, len(target))
         self._append(target, item)
-        self._touch(key, _Touched(rule, place, None, item, appended=True))
+        # Named as its fellows are.
+        shown = format_identified(place, (*holder, item_name(item, place[-1])))
+        self._touch(key, Change(rule, place, shown, None, item, appended=True))
         return Written.WRITTEN
 
     def claim(self, key: tuple[str | int, ...], rule: str) -> bool:
@@ -238,7 +227,6 @@ class Draft:
             holder = self._writable(path[:-1], dict)
             self._undo.append((holder, path[-1], present))
             del holder[path[-1]]
-            self._ways = {}
             self._note(key, path, rule, present, None)
 
     def put(self, path: Path, entries: Mapping[str, Any]) -> None:
@@ -259,9 +247,9 @@ class Draft:
         """
         return tuple(
             [
-                Change(t.rule, t.path, _shown(key, t), t.before, t.after, t.appended)
-                for key, t in self._touched.items()
-                if of(t.rule) and not _equal(t.before, t.after)
+                change
+                for change in self._touched.values()
+                if of(change.rule) and not _equal(change.before, change.after)
             ]
         )
 
@@ -290,14 +278,15 @@ class Draft:
     def _note(self, key: tuple[str | int, ...], path: Path, rule: str, before: Any, after: Any) -> None:
         touched = self._touched.get(key)
         if touched is None:
-            self._touch(key, _Touched(rule, path, before, after, appended=False))
+            shown = format_identified(path, key)
+            self._touch(key, Change(rule, path, shown, before, after, appended=False))
         else:
             self._put(self._touched, key, touched._replace(rule=rule, after=after))
 
-    def _touch(self, key: tuple[str | int, ...], touched: _Touched) -> None:
-        if len(self._touched) >= MOST_FIELDS and touched.rule != ENGINE:
+    def _touch(self, key: tuple[str | int, ...], change: Change) -> None:
+        if len(self._touched) >= MOST_FIELDS and change.rule != ENGINE:
             raise TooManyFieldsError(f"policies would write more than {MOST_FIELDS} fields")
-        self._put(self._touched, key, touched)
+        self._put(self._touched, key, change)
 
     def _own(self, key: tuple[str | int, ...], rule: str, former: str | None) -> None:
         if former != rule:
@@ -316,27 +305,21 @@ class Draft:
     def _writable(self, path: Path, kind: type) -> Any:
         """The container at `path`, made or copied so that writing to it touches neither the original nor a value of a policy."""
         self.writes += 1
-        return self._way(path, kind)
-
-    def _way(self, path: Path, kind: type) -> Any:
-        """`_writable` without counting; a place is looked for once, until a container is taken away or replaced."""
-        node = self._ways.get(path)
-        if type(node) is kind:
-            return node
-        if not path:
-            self.object = node = self._copy(self.object)
-        else:
-            segment = path[-1]
-            parent = self._way(path[:-1], list if type(segment) is int else dict)
+        copies = self._copies
+        node = self.object
+        if id(node) not in copies:
+            self.object = node = self._copy(node)
+        for depth, segment in enumerate(path, 1):
+            parent = node
             node = parent.get(segment) if type(parent) is dict else value_at(parent, (segment,))
+            wanted = kind if depth == len(path) else list if type(path[depth]) is int else dict
             if node is None:
-                node = self._make(parent, segment, kind)
-            elif type(node) is not kind and not isinstance(node, kind):
-                place = format_field(self.object, path)
-                raise DraftError(f"{place} is a {type(node).__name__}, not a {kind.__name__}")
-            elif id(node) not in self._copies:
+                node = self._make(parent, segment, wanted)
+            elif type(node) is not wanted and not isinstance(node, wanted):
+                place = format_field(self.object, path[:depth])
+                raise DraftError(f"{place} is a {type(node).__name__}, not a {wanted.__name__}")
+            elif id(node) not in copies:
                 node = parent[segment] = self._copy(node)  # equal: nothing to take back
-        self._ways[path] = node
         return node
 
     def _make(self, parent: Any, segment: str | int, kind: type) -> Any:
@@ -350,20 +333,10 @@ class Draft:
         return node
 
     def _copy(self, node: Any) -> Any:
-        """A copy of `node`, or itself where it is one of ours; kept, so that its id is not given to another object."""
-        if id(node) in self._copies:
-            return node
+        """A copy of `node`; kept, so that its id is not given to another object."""
         copy = node.copy()
         self._copies[id(copy)] = copy
         return copy
-
-
-def _shown(key: tuple[str | int, ...], touched: _Touched) -> str:
-    """The field in words: as it was identified; an item that was added is there named as its fellows are."""
-    path = touched.path
-    if touched.appended:
-        key = (*key[:-1], item_name(touched.after, path[-1]))
-    return format_identified(path, key)
 
 
 def _equal(left: Any, right: Any) -> bool:

@@ -1,13 +1,14 @@
 """Places inside a Kubernetes object, written as its users write them."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from webhook.documents import Path
 
 LONGEST_KEPT = 64
 """Characters of a name that is kept: those of an object may have any length, and Kubernetes' own are shorter."""
+
+MOST_KEPT = 2048
 
 _IDENTITY_KEYS = ("mountPath", "name", "key")
 """What names an item of a list, the first that it has: one volume may be mounted in several places."""
@@ -64,7 +65,7 @@ def look_up(value: Any, path: Path) -> tuple[Any, tuple[str | int, ...]]:
             value = value.get(segment)
         elif value is not None:
             value = value_at(value, (segment,))
-            if isinstance(segment, int):
+            if type(segment) is int:
                 identity = identity or list(path)
                 identity[depth] = item_name(value, segment)
     return value, tuple(identity) if identity else path
@@ -83,9 +84,7 @@ def format_field(value: Any, path: Path) -> str:
 def format_identified(path: Path, identity: tuple[str | int, ...]) -> str:
     """As `format_field`, for a `path` whose `identity` (of `identify`) is known already."""
     steps = [
-        (_known_step if len(segment) <= LONGEST_KEPT else _step)(segment)
-        if isinstance(segment, str)
-        else _item_step(name)
+        _STEPS[segment] if type(segment) is str else _item_step(name)
         for segment, name in zip(path, identity, strict=True)
     ]
     return "".join(steps).removeprefix(".")
@@ -105,9 +104,14 @@ def _item_step(name: str | int) -> str:
     return f"[{name}]" if isinstance(name, int) else f'["{name[1:-1]}"]'
 
 
-def _step(segment: str) -> str:
-    return f".{segment}" if segment.isidentifier() and segment.isascii() else f'["{segment}"]'
+class _Steps(dict[str, str]):
+    """How names stand in a place. The first ones are kept: names of fields are few, and those of resources and labels, too."""
+
+    def __missing__(self, name: str) -> str:
+        step = f".{name}" if name.isidentifier() and name.isascii() else f'["{name}"]'
+        if len(name) <= LONGEST_KEPT and len(self) < MOST_KEPT:
+            self[name] = step
+        return step
 
 
-_known_step = lru_cache(2048)(_step)
-"""The names of fields are few, and those of resources and labels, too."""
+_STEPS = _Steps()

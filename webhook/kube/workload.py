@@ -5,7 +5,6 @@ make a pod ask for an accelerator: a launcher, a head or a router carries its ga
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from webhook.documents import Path
@@ -23,8 +22,7 @@ WORKLOAD_LABEL = "podgate.dev/workload"
 WORKLOAD_CLASSES: tuple[WorkloadClass, ...] = get_args(WorkloadClass)
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(NamedTuple):
     """What is known about a pod, and why.
 
     Attributes:
@@ -36,6 +34,7 @@ class Workload:
         vendors: Whose devices these are; claims of a class that nobody knows add none.
         claims_devices: Whether it has DRA claims, which may be devices and cannot be counted.
         sharing: How its devices are shared.
+        asks_for_accelerator: Whether it asks for a device: one that is counted, or a claim that cannot be.
         holders: Paths of the containers that hold a device or a claim.
         owner: The kind of its controller, empty if there is none.
     """
@@ -47,14 +46,10 @@ class Workload:
     accelerators: Mapping[str, int]
     vendors: frozenset[str]
     claims_devices: bool
+    asks_for_accelerator: bool
     sharing: frozenset[str]
     holders: tuple[Path, ...]
     owner: str
-
-    @property
-    def asks_for_accelerator(self) -> bool:
-        """Whether it asks for a device: one that is counted, or a claim that cannot be."""
-        return self.claims_devices or bool(self.accelerators)
 
 
 def inspect_workload(
@@ -79,6 +74,7 @@ def inspect_workload(
         accelerators=devices.counts,
         vendors=devices.vendors,
         claims_devices=devices.has_claims,
+        asks_for_accelerator=traits.has_device,
         sharing=devices.sharing,
         holders=devices.holders,
         owner=traits.owner_kind,
@@ -112,10 +108,7 @@ class _Traits(NamedTuple):
     owner_kind: str
     owner_group: str
     devices: AskedDevices
-
-    @property
-    def has_device(self) -> bool:
-        return self.devices.has_claims or bool(self.devices.counts)
+    has_device: bool
 
 
 class _LabelRule(NamedTuple):
@@ -393,9 +386,9 @@ def _environment(traits: _Traits) -> dict[str, Any]:
 
 
 def _read_traits(pod: Mapping[str, Any], devices: AskedDevices) -> _Traits:
-    metadata = pod.get("metadata")
+    metadata, has_device = pod.get("metadata"), devices.has_claims or bool(devices.counts)
     if not isinstance(metadata, dict):
-        return _Traits(pod, {}, {}, "", "", devices)
+        return _Traits(pod, {}, {}, "", "", devices, has_device)
     labels, annotations = metadata.get("labels"), metadata.get("annotations")
     kind, group = _controller(metadata.get("ownerReferences"))
     return _Traits(
@@ -405,6 +398,7 @@ def _read_traits(pod: Mapping[str, Any], devices: AskedDevices) -> _Traits:
         kind,
         group,
         devices,
+        has_device,
     )
 
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from webhook.documents import Path
 from webhook.documents.schema import Schema
@@ -190,6 +189,18 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 """The moment of a review whose moment does not matter: no exception has ended."""
 
 
+class _computed(Generic[_Value]):  # noqa: N801 - as property is written
+    """As `functools.cached_property`, less the lock that it takes in CPython 3.11: a review has one thread."""
+
+    def __init__(self, compute: Callable[[Any], _Value]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> _Value:
+        found = instance.__dict__[self._compute.__name__] = self._compute(instance)
+        return found
+
+
 @dataclass
 class Received:
     """The object of one review as it was received, and what is computed of it once.
@@ -213,7 +224,7 @@ class Received:
     def __post_init__(self) -> None:
         self.object = self.request.object or {}
 
-    @cached_property
+    @_computed
     def workload(self) -> Workload:
         """Class, communication and accelerators of the pod received."""
         every = self.once(containers)
@@ -227,23 +238,23 @@ class Received:
             known[compute] = compute(self.object if of is None else of)
         return known[compute]
 
-    @cached_property
+    @_computed
     def offering_pools(self) -> tuple[AcceleratorPool, ...]:
         """The pools that offer all accelerators that the pod asks for."""
         asked = self.workload.accelerators
         return tuple([pool for pool in self.pools if pool.offers(asked)])
 
-    @cached_property
+    @_computed
     def fabric_resources(self) -> frozenset[str]:
         """The RDMA resources of all pools."""
         return frozenset(name for pool in self.pools if pool.rdma for name in pool.rdma.resource_names)
 
-    @cached_property
+    @_computed
     def namespace(self) -> Namespace | Unknown:
         """The namespace that the request names."""
         return self.facts.namespace(self.request.namespace)
 
-    @cached_property
+    @_computed
     def claimed_vendors(self) -> frozenset[str] | Unknown:
         """Vendors of the accelerators that the pod's device claims ask for; a claim may be a NIC and add nothing."""
         vendors: set[str] = set()
@@ -257,7 +268,7 @@ class Received:
             vendors.update(resource.vendor for resource in found if resource and resource.role == "device")
         return frozenset(vendors)
 
-    @cached_property
+    @_computed
     def vendors(self) -> frozenset[str]:
         """Vendors of the accelerators that the pod asks for, those of its device claims included where they are known."""
         claimed = self.claimed_vendors if self.workload.claims_devices else frozenset()
@@ -274,8 +285,16 @@ class Subject:
         self.draft = draft
         self.facts = received.facts
         self.request = received.request
-        self._writes = -1
-        self._known = received.computed
+        self._writes = draft.writes
+        # All lanes in which nothing was written share what was found.
+        self._known = received.computed if draft.object is received.object else {}
+
+    def trial(self) -> "Subject":
+        """The same with a trial of its draft; what was found of it they share until one of them writes."""
+        twin = Subject(self.received, self.draft.trial())
+        if self._writes == self.draft.writes:
+            twin._known = self._known
+        return twin
 
     @property
     def object(self) -> Mapping[str, Any]:
@@ -330,8 +349,7 @@ class Subject:
         draft = self.draft
         if self._writes != draft.writes:
             self._writes = draft.writes
-            # All lanes in which nothing was written share what was found.
-            self._known = self.received.computed if draft.object is self.received.object else {}
+            self._known = {}
         known: dict[Callable[[Any], _Value], _Value] = self._known
         if compute not in known:
             known[compute] = compute(draft.object if of is None else of)
