@@ -32,6 +32,7 @@ spec:
       perPod:
         max: 8
 """
+TITLED = LIMIT.replace("  mode", "  severity: low\n  title:\n    en: At most eight\n    zh: 最多八张\n  mode")
 FIRST = f"""\
 {HEAD}PodPolicy
 metadata:
@@ -204,6 +205,33 @@ WHY: dict[str, tuple[list[str], str, list[str]]] = {
         [
             "  limits (enforce): applies",
             "    cap (limitAcceleratorCount): skips: exception legacy lifts this rule until 2999-12-31 00:00 UTC: Migration",
+            "      owner vision-team",
+        ],
+    ),
+    "an exception with its ticket": (
+        [LIMIT, EXCEPTION.replace("  expiresAt", "  reference: OPS-4711\n  expiresAt")],
+        "legacy",
+        [
+            "  limits (enforce): applies",
+            "    cap (limitAcceleratorCount): skips: exception legacy lifts this rule until 2999-12-31 00:00 UTC: Migration",
+            "      owner vision-team, reference OPS-4711",
+        ],
+    ),
+    "title and severity": (
+        [TITLED],
+        "default",
+        [
+            "  limits (enforce, severity low): applies",
+            "    title: At most eight",
+            "    cap (limitAcceleratorCount): refused <stdin>:10:25: 16 nvidia.com/gpu asked, at most 8 per pod",
+        ],
+    ),
+    "no title of what does not apply": (
+        [TITLED],
+        "elsewhere",
+        [
+            "  limits (enforce, severity low): does not apply",
+            "    exclude: namespaces: elsewhere is elsewhere",
         ],
     ),
     "facts that are missing": (
@@ -309,6 +337,23 @@ def test_json() -> None:
     ]
     assert [(result["result"], result["line"]) for result in limits["results"]] == [("fail", 10)]
     assert second["owners"] == {"spec.priorityClassName": "first/class"}
+
+
+def test_title_and_severity_in_json() -> None:
+    def said(languages: str) -> list[tuple[str, Any]]:
+        (each,) = as_json(TITLED, options=("--languages", languages))["objects"]
+        (limits,) = each["policies"]
+        (result,) = limits["rules"][0]["results"]
+        return [(one["severity"], one["title"]) for one in (limits, result)]
+
+    assert said("en") == [("low", {"en": "At most eight"})] * 2
+    assert said("zh,en") == [("low", {"zh": "最多八张", "en": "At most eight"})] * 2
+
+
+def test_a_title_in_another_language_is_better_than_none() -> None:
+    only_french = LIMIT.replace("  mode", "  title:\n    fr: Huit au plus\n  mode")
+    (each,) = as_json(only_french, options=("--languages", "zh"))["objects"]
+    assert each["policies"][0]["title"] == {"zh": "Huit au plus"}
 
 
 def test_a_broken_policy_is_an_error_and_the_rest_is_explained() -> None:

@@ -103,6 +103,7 @@ spec:
     namespaces: [vision]
   reason: Migration
   owner: vision-platform@example.com
+  reference: OPS-4711
   expiresAt: "2999-06-30"
 """
 KINDS = """\

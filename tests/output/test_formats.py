@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from webhook.documents import Position, Problem
 from webhook.engine import Action
@@ -10,6 +12,7 @@ from webhook.output.json_format import render_check, render_lint
 from webhook.output.problems import render_problems
 from webhook.output.results import (
     CheckResult,
+    ExceptionSaid,
     FieldChange,
     Identity,
     ObjectResult,
@@ -19,11 +22,14 @@ from webhook.output.results import (
     Verdict,
 )
 from webhook.output.table import render_table
+from webhook.policy import load_policy_set
 from webhook.rules.base import Mode, Result
 
 TRAINER = Identity("v1", "Pod", "vision", "trainer")
 CAP = RuleResult(
     "gpu-limits/cap",
+    "high",
+    {"en": "At most 8 in a pod", "zh": "每个 Pod 最多 8 张"},
     Result.FAIL,
     Mode.ENFORCE,
     Action.DENY,
@@ -35,6 +41,8 @@ CAP = RuleResult(
 )
 UNKNOWN = RuleResult(
     "gold/priority",
+    "medium",
+    {},
     Result.ERROR,
     Mode.AUDIT,
     Action.RECORD,
@@ -44,7 +52,12 @@ UNKNOWN = RuleResult(
     {"en": "give podgate these facts"},
     needs="Namespace",
 )
-PASSED = RuleResult("rdma/ask", Result.PASS, Mode.WARN, Action.NONE, Place("pod.yaml", 1, 1), "", {}, {})
+PASSED = RuleResult(
+    "rdma/ask", "medium", {}, Result.PASS, Mode.WARN, Action.NONE, Place("pod.yaml", 1, 1), "", {}, {}
+)
+LEGACY = ExceptionSaid(
+    "legacy", datetime(2027, 7, 1, tzinfo=UTC), "Migration", "vision@example.com", "OPS-4711"
+)
 CHANGES = (
     FieldChange(
         "a/set", Mode.ENFORCE, "spec.schedulerName", "spec.schedulerName", "default", "volcano", secret=False
@@ -102,7 +115,7 @@ pod.yaml:1 (from chart/templates/pod.yaml) Pod vision/trainer: refused, undecide
   refused pod.yaml:12:25: 16 nvidia.com/gpu asked
     where: spec.containers["main"].resources.limits["nvidia.com/gpu"]
     do:    ask for fewer
-    why:   gpu-limits/cap (enforce), https://wiki.example.com/gpu, #ai-platform
+    why:   gpu-limits/cap (enforce, severity high): At most 8 in a pod, https://wiki.example.com/gpu, #ai-platform
     zh:    申请了 16 张; 请减少数量
   changed by a/set (enforce)
     - spec.schedulerName: default
@@ -167,21 +180,32 @@ def test_what_will_become_of_pods_and_claims_is_no_change_of_their_controller() 
 
 
 def test_a_lifted_rule_takes_one_line_for_each_reason() -> None:
-    passed = replace(PASSED, result=Result.SKIP, lifted="excepted by legacy until 2027-07-01 00:00 UTC")
+    passed = replace(
+        PASSED,
+        result=Result.SKIP,
+        lifted="excepted by legacy until 2027-07-01 00:00 UTC",
+        exception=LEGACY,
+    )
     results = (
         passed,
         replace(passed, rule="b/cap"),
         replace(
-            passed, rule="c/cap", lifted="excepted by brief until 2026-12-07 00:00 UTC", lifted_soon_over=True
+            passed,
+            rule="c/cap",
+            lifted="excepted by brief until 2026-12-07 00:00 UTC",
+            lifted_soon_over=True,
+            exception=LEGACY._replace(name="brief", reference=""),
         ),
-        replace(passed, rule="d/cap", lifted="opted out (own nodes)"),
+        replace(passed, rule="d/cap", lifted="opted out (own nodes)", exception=None),
     )
     lines = render_table(
         replace(RESULT, objects=(replace(REFUSED, results=results, changes=()),))
     ).splitlines()
-    assert lines[1:4] == [
+    assert lines[1:6] == [
         "  excepted by legacy until 2027-07-01 00:00 UTC: rdma/ask, b/cap",
+        "    why:   Migration; owner vision@example.com, reference OPS-4711",
         "  excepted by brief until 2026-12-07 00:00 UTC, which is soon: c/cap",
+        "    why:   Migration; owner vision@example.com",
         "  opted out (own nodes): d/cap",
     ]
 
@@ -192,7 +216,7 @@ def test_a_violation_that_templates_check_lowers_says_so() -> None:
         replace(RESULT, objects=(replace(REFUSED, results=(warned,), changes=()),))
     ).splitlines()
     assert lines[1] == "  warned pod.yaml:12:25: 16 nvidia.com/gpu asked"
-    assert lines[4].startswith("    why:   gpu-limits/cap (enforce, templates.check: warn), ")
+    assert lines[4].startswith("    why:   gpu-limits/cap (enforce, templates.check: warn, severity high): ")
 
 
 def test_an_error_that_no_fact_mends_is_shown_at_its_object() -> None:
@@ -276,6 +300,11 @@ JSON = """\
         {
           "policy": "gpu-limits",
           "rule": "cap",
+          "severity": "high",
+          "title": {
+            "en": "At most 8 in a pod",
+            "zh": "\\u6bcf\\u4e2a Pod \\u6700\\u591a 8 \\u5f20"
+          },
           "result": "fail",
           "mode": "enforce",
           "action": "deny",
@@ -296,7 +325,8 @@ JSON = """\
             "https://wiki.example.com/gpu",
             "#ai-platform"
           ],
-          "lifted": ""
+          "lifted": "",
+          "exception": null
         }
       ],
       "changes": [
@@ -379,6 +409,18 @@ def test_the_whole_json() -> None:
     assert render_check(result, 1) == JSON
 
 
+def test_the_exception_that_lifts_a_rule_in_json() -> None:
+    lifted = replace(PASSED, result=Result.SKIP, exception=LEGACY)
+    found = json.loads(render_check(replace(RESULT, objects=(replace(REFUSED, results=(lifted,)),)), 0))
+    assert found["objects"][0]["results"][0]["exception"] == {
+        "name": "legacy",
+        "reason": "Migration",
+        "owner": "vision@example.com",
+        "reference": "OPS-4711",
+        "expiresAt": "2027-07-01T00:00:00Z",
+    }
+
+
 def test_numbers_that_json_has_not() -> None:
     change = replace(CHANGES[0], before=float("inf"), after=[float("nan"), 1.5])
     text = render_check(replace(RESULT, objects=(replace(REFUSED, changes=(change,)),)), 0)
@@ -386,14 +428,87 @@ def test_numbers_that_json_has_not() -> None:
     assert '"nan",\n            1.5' in text
 
 
+POLICIES = b"""\
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicy
+metadata:
+  name: gpu-limits
+spec:
+  title:
+    en: At most 8
+    zh: Eight
+  severity: critical
+  mode: enforce
+  match:
+    accelerators: {}
+  rules:
+  - name: cap
+    limitAcceleratorCount:
+      perPod:
+        max: 8
+---
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicy
+metadata:
+  name: placement
+spec:
+  match:
+    accelerators: {}
+  rules:
+  - name: nodes
+    checkPlacement: {}
+---
+apiVersion: podgate.dev/v1alpha1
+kind: PodPolicyException
+metadata:
+  name: legacy
+spec:
+  policies: [placement, gpu-limits/cap]
+  match:
+    namespaces: [legacy]
+  reason: Migration
+  owner: vision@example.com
+  reference: OPS-4711
+  expiresAt: "2027-06-30"
+"""
 LINT = """\
 {
   "version": 1,
   "exitCode": 2,
   "policies": {
-    "count": 3,
-    "hash": "3f2a91c4d5e6"
+    "count": 2,
+    "hash": "HASH"
   },
+  "loaded": [
+    {
+      "policy": "gpu-limits",
+      "severity": "critical",
+      "title": {
+        "en": "At most 8",
+        "zh": "Eight"
+      },
+      "mode": "enforce"
+    },
+    {
+      "policy": "placement",
+      "severity": "medium",
+      "title": {},
+      "mode": "audit"
+    }
+  ],
+  "exceptions": [
+    {
+      "name": "legacy",
+      "reason": "Migration",
+      "owner": "vision@example.com",
+      "reference": "OPS-4711",
+      "expiresAt": "2027-07-01T00:00:00Z",
+      "lifts": [
+        "gpu-limits/cap",
+        "placement"
+      ]
+    }
+  ],
   "problems": [
     {
       "file": "b.yaml",
@@ -409,4 +524,7 @@ LINT = """\
 
 
 def test_the_whole_json_of_lint() -> None:
-    assert render_lint(RESULT.problems[1:], 2, 3, "3f2a91c4d5e6") == LINT
+    loaded = load_policy_set([("a.yaml", POLICIES)])
+    assert loaded.problems == ()
+    digest = loaded.policy_set.hash
+    assert render_lint(RESULT.problems[1:], 2, loaded.policy_set) == LINT.replace("HASH", digest)

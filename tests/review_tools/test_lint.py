@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from webhook.documents import Problem
 from webhook.kube.accelerators import Catalogue, shipped_catalogue
 from webhook.policy import load_policy_set
 from webhook.policy.lint.names import edits
@@ -34,13 +35,22 @@ def document(kind: str, name: str, **spec: Any) -> str:
 
 
 def warnings(*files: str) -> list[str]:
-    """Every warning: the line that it is about, its message and its hint."""
-    named = [(f"{chr(ord('a') + index)}.yaml", text.encode()) for index, text in enumerate(files)]
+    """Every warning: the line that it is about, and its message."""
+    named = _named(*files)
+    return [f"{_line(dict(named), problem)} {problem.message}" for problem in _found(*files)]
+
+
+def _named(*files: str) -> list[tuple[str, bytes]]:
+    return [(f"{chr(ord('a') + index)}.yaml", text.encode()) for index, text in enumerate(files)]
+
+
+def _found(*files: str) -> tuple[Problem, ...]:
+    named = _named(*files)
     loaded = load_policy_set(named)
     assert not loaded.has_errors, loaded.problems
     found = lint(named, loaded.policy_set, NOW)
     assert all(problem.is_warning and problem.hint for problem in found)
-    return [f"{_line(dict(named), problem)} {problem.message}" for problem in found]
+    return found
 
 
 def _line(files: dict[str, bytes], problem: Any) -> str:
@@ -461,7 +471,7 @@ def test_how_many_letters_differ(one: str, other: str) -> None:
     assert edits(one, other, 2) == edits(other, one, 2) == EDITS[one, other]
 
 
-def exception(end: str) -> str:
+def exception(end: str, **more: str) -> str:
     return document(
         "PodPolicyException",
         "legacy",
@@ -470,6 +480,7 @@ def exception(end: str) -> str:
         reason="Migration",
         owner="vision",
         expiresAt=end,
+        **more,
     )
 
 
@@ -492,6 +503,14 @@ ENDS = {
 def test_exceptions(case: str) -> None:
     end, expected = ENDS[case]
     assert warnings(policy("p", ALL, LIMIT), exception(end)) == expected
+
+
+def test_whoever_renews_an_exception_finds_its_ticket() -> None:
+    limits = policy("p", ALL, LIMIT)
+    (ended,) = _found(limits, exception("2026-05-31", reference="OPS-4711"))
+    (ending,) = _found(limits, exception("2026-06-14", reference="OPS-4711"))
+    assert ended.hint == "remove it, or agree with vision on a new end (OPS-4711)"
+    assert ending.hint == "mend what it is for (Migration), or agree with vision on a new end (OPS-4711)"
 
 
 def test_a_rule_that_only_a_second_pass_reaches() -> None:

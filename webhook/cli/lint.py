@@ -69,7 +69,7 @@ def command(
     print_text(render_problems(problems), err=True)
     renderers = {
         "table": lambda _: f"{count} {'policy' if count == 1 else 'policies'}, hash {digest}\n",
-        "json": lambda _: render_lint(problems, code, count, digest),
+        "json": lambda _: render_lint(problems, code, loaded.policy_set),
     }
     write_results(targets, renderers, no_color=True)
     click.get_current_context().exit(code)

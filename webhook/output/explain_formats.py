@@ -1,6 +1,6 @@
 """The formats of `podgate explain`.
 
-`json` is one object, whose shape changes only with its `version`:
+`json` is one object; while its `version` is the same, keys are only added:
 
     version, exitCode, policies, skipped and problems as in `webhook.output.json_format`
     objects: list of
@@ -12,7 +12,7 @@
         accelerators: effective devices by resource name; claimsDevices: whether it has claims that cannot be counted
         vendors, sharing, holders (the containers), pools (where it could land after all enforced rules): lists
       policies: list, in the order in which they run, of
-        policy, order, mode (an override's where one decides)
+        policy, severity, title (by language, {} if none), order, mode (an override's where one decides)
         applies: yes | no | unknown
         reasons: why not, or why nobody knows; of several alternatives of a match one each
         override: the one that decides, "" if none
@@ -50,7 +50,9 @@ from webhook.output.table import (
     leave,
     name_of,
     paint_ansi,
+    severity_words,
     skipped_lines,
+    who_answers,
 )
 from webhook.rules.base import Mode, Result
 
@@ -128,7 +130,11 @@ def _traits(traits: Traits) -> Iterator[str]:
 def _policy(policy: PolicyExplained, paint: Paint) -> Iterator[str]:
     text, colour = APPLIES[policy.applies]
     by = f", by override {policy.override}" if policy.override else ""
-    yield f"  {policy.name} ({policy.mode}{by}): {paint(text, colour)}"
+    severity = severity_words(policy.severity)
+    yield f"  {policy.name} ({policy.mode}{by}{severity}): {paint(text, colour)}"
+    title = next(iter(policy.title.values()), "")
+    if title and policy.applies != "no":
+        yield f"    title: {title}"
     for reason in policy.reasons:
         yield f"    {reason}"
     for name, reasons in policy.overrides.items():
@@ -145,6 +151,8 @@ def _rule(rule: RuleExplained, paint: Paint) -> Iterator[str]:
         yield f"{name}: {nothing if rule.results else 'did not run'}"
     for result in told:
         yield f"{name}: {_result(result, 'in part' if rule.changes else 'skips', paint)}"
+        if result.exception:
+            yield f"      {who_answers(result.exception)}"
         owner = rule.owners.get(result.field)
         if owner:
             yield f"      {result.field} is set by {owner}"
@@ -201,6 +209,8 @@ def _traits_to_json(traits: Traits) -> dict[str, Any]:
 def _policy_to_json(policy: PolicyExplained) -> dict[str, Any]:
     return {
         "policy": policy.name,
+        "severity": policy.severity,
+        "title": dict(policy.title),
         "order": policy.order,
         "mode": policy.mode.value,
         "applies": policy.applies,

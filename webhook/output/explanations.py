@@ -25,10 +25,12 @@ from webhook.output.results import (
     Identity,
     Place,
     RuleResult,
+    Telling,
     field_change,
     identity_of,
     place_of,
     rule_result,
+    title_of,
 )
 from webhook.policy import CompiledPolicy, CompiledRule, PolicySet
 from webhook.policy.explain import explain_clause
@@ -95,9 +97,12 @@ class PolicyExplained:
         reasons: of a policy that does not apply, or of which nobody knows: what said so.
         override: the override that decides, "" if none.
         overrides: what the others said, by name, those before the one that decides.
+        title: by language; empty where it has none.
     """
 
     name: str
+    severity: str
+    title: Mapping[str, str]
     order: int
     mode: Mode
     applies: str
@@ -244,10 +249,15 @@ class _Acts:
         self._reports = {report.rule.key: report for report in outcome.reports}
         self._rules = [rule.key for policy in outcome.policy_set.policies for rule in policy.rules]
 
-    def explain(self, rule: CompiledRule) -> RuleExplained:
+    @property
+    def languages(self) -> Sequence[str]:
+        return self._placed.languages
+
+    def explain(self, rule: CompiledRule, policy: CompiledPolicy) -> RuleExplained:
+        telling = Telling(policy, self.languages)
         report = self._reports.get(rule.key)
         findings = report.findings if report else ()
-        results = [self._result(report, finding) for finding in findings or (None,)] if report else []
+        results = [self._result(report, each, telling) for each in findings or (None,)] if report else []
         return RuleExplained(
             rule.key,
             rule.rule.type,
@@ -257,11 +267,11 @@ class _Acts:
             {field: owner for finding in findings for field, owner in self._owner(rule.key, finding)},
         )
 
-    def _result(self, report: Report, finding: Finding | None) -> RuleResult:
+    def _result(self, report: Report, finding: Finding | None, telling: Telling) -> RuleResult:
         path = finding.path if finding else ()
         inside = (self._thing.to_object(path) if path else ()) or self._thing.path
         place = place_of(self._placed.document, (*self._placed.base, *inside))
-        return rule_result(report, finding, self._outcome.audited, place, self._placed.languages)
+        return rule_result(report, finding, self._outcome.audited, place, telling)
 
     def _changes(self, rule: str) -> Iterator[FieldChange]:
         changes: list[tuple[Mode, Change]] = [(Mode.ENFORCE, change) for change in self._outcome.changes]
@@ -367,21 +377,26 @@ def _why_excluded(policy: CompiledPolicy, view: View) -> Iterator[str]:
 def _policy(
     policy: CompiledPolicy, found: Resolved | None, reasons: tuple[str, ...], view: View, acts: _Acts
 ) -> PolicyExplained:
+    title = title_of(policy, acts.languages)
     if found is None:
-        return PolicyExplained(policy.name, policy.order, policy.mode, "no", reasons, "", {}, ())
+        return PolicyExplained(
+            policy.name, policy.severity, title, policy.order, policy.mode, "no", reasons, "", {}, ()
+        )
     chosen = found.chosen.policy
     override = next((rule.override for rule in chosen.rules if rule.override), "")
     rules = found.chosen.mutating, found.chosen.validating
     acting = {rule.key for each in rules for rule, _ in each} if found.answer is not False else set()
     return PolicyExplained(
         policy.name,
+        policy.severity,
+        title,
         policy.order,
         chosen.mode,
         _said(found.answer),
         reasons,
         override,
         dict(_passed_over(policy, override, view)) if found.answer is not False or override else {},
-        tuple(acts.explain(rule) for rule in chosen.rules if rule.key in acting),
+        tuple(acts.explain(rule, policy) for rule in chosen.rules if rule.key in acting),
     )
 
 

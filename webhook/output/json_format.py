@@ -1,4 +1,4 @@
-"""The `json` formats: one object, whose shape changes only with its `version`.
+"""The `json` formats: one object; while its `version` is the same, keys are only added.
 
 `podgate check`:
 
@@ -14,7 +14,8 @@
         or one of passed, unmatched (no policy applies), exempt
       exempt: why no rule looked at it, "" else
       results: list of
-        policy, rule, result (pass | fail | skip | error), mode (enforce | warn | audit),
+        policy, rule, severity (low | medium | high | critical) and title (by language, {} if none) of the policy,
+        result (pass | fail | skip | error), mode (enforce | warn | audit),
         action: what the webhook would do: deny | warn | record | none
         file, line, column: the offending field, its nearest ancestor where it is absent
         field: the same in words, "" if nowhere in particular
@@ -22,6 +23,8 @@
         needs: of an error, the kind of the facts that are missing, "" where no fact would help
         references: the policy's link and contact
         lifted: what keeps the rule from being asked, an exception or the object's own annotation, "" if nothing
+        exception: null, else the one that lifts the rule: name, reason, owner, reference ("" if none),
+          expiresAt (the first moment at which it is over)
       changes: list of
         policy, rule, mode (below enforce the change is only shown), path
         from, to: null where absent; both are left out where they may be secrets (environment values)
@@ -30,7 +33,10 @@
     skipped: list of file, line, column, origin, apiVersion, kind, namespace, name, reason
     problems: list of file, line, column (null for a whole file), severity (error | warning), message, hint
 
-`podgate lint`: version, exitCode, policies and problems of the same.
+`podgate lint`: version, exitCode, policies and problems of the same, and of what could be loaded
+    loaded: list of policy, severity, title (in all its languages), mode
+    exceptions: list of name, reason, owner, reference, expiresAt, and
+      lifts: list of policy or policy/rule
 """
 
 import json
@@ -41,13 +47,17 @@ from webhook.documents import Problem
 from webhook.output.problems import problem_to_json
 from webhook.output.results import (
     CheckResult,
+    ExceptionSaid,
     FieldChange,
     Identity,
     ObjectResult,
     Place,
     RuleResult,
     Verdict,
+    exception_said,
+    title_of,
 )
+from webhook.policy import PolicySet
 
 VERSION = 1
 
@@ -73,17 +83,22 @@ def render_check(result: CheckResult, exit_code: int) -> str:
     )
 
 
-def render_lint(problems: Iterable[Problem], exit_code: int, count: int, policies: str) -> str:
+def render_lint(problems: Iterable[Problem], exit_code: int, policy_set: PolicySet) -> str:
     """What linting found, see the module's text.
 
     Args:
         problems: errors and warnings.
         exit_code: what the command exits with.
-        count: how many policies could be loaded.
-        policies: their hash.
+        policy_set: what could be loaded.
     """
-    listed = [problem_to_json(problem) for problem in problems]
-    return dump({**head(exit_code, count, policies), "problems": listed})
+    return dump(
+        {
+            **head(exit_code, len(policy_set), policy_set.hash),
+            "loaded": _loaded(policy_set),
+            "exceptions": _exceptions(policy_set),
+            "problems": [problem_to_json(problem) for problem in problems],
+        }
+    )
 
 
 def dump(value: dict[str, Any]) -> str:
@@ -161,6 +176,8 @@ def result_to_json(result: RuleResult) -> dict[str, Any]:
     """One of `results`."""
     return {
         **_policy_and_rule(result.rule),
+        "severity": result.severity,
+        "title": dict(result.title),
         "result": result.result.value,
         "mode": result.mode.value,
         "action": result.action.value,
@@ -173,7 +190,40 @@ def result_to_json(result: RuleResult) -> dict[str, Any]:
         "needs": result.needs,
         "references": list(result.references),
         "lifted": result.lifted,
+        "exception": _exception_to_json(result.exception) if result.exception else None,
     }
+
+
+def _exception_to_json(exception: ExceptionSaid) -> dict[str, str]:
+    return {
+        "name": exception.name,
+        "reason": exception.reason,
+        "owner": exception.owner,
+        "reference": exception.reference,
+        "expiresAt": f"{exception.expires_at:%Y-%m-%dT%H:%M:%SZ}",
+    }
+
+
+def _loaded(policy_set: PolicySet) -> list[dict[str, Any]]:
+    return [
+        {
+            "policy": policy.name,
+            "severity": policy.severity,
+            "title": title_of(policy, tuple(policy.title)),
+            "mode": policy.mode.value,
+        }
+        for policy in policy_set.policies
+    ]
+
+
+def _exceptions(policy_set: PolicySet) -> list[dict[str, Any]]:
+    """Each exception once, though each policy that it concerns has one of its own."""
+    found: dict[ExceptionSaid, list[str]] = {}
+    for policy in policy_set.policies:
+        for each in policy.exceptions:
+            lifts = f"{policy.name}/{each.rule}" if each.rule else policy.name
+            found.setdefault(exception_said(each), []).append(lifts)
+    return [{**_exception_to_json(each), "lifts": lifts} for each, lifts in sorted(found.items())]
 
 
 def change_to_json(change: FieldChange) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -15,7 +16,9 @@ from webhook.kube.draft import Change
 from webhook.kube.field_path import format_field, mapping_at
 from webhook.kube.plain_text import plain
 from webhook.kube.templates import TemplateKind, claim_templates_of, templates_of
-from webhook.rules.base import EXCEPTED_TEXTS, Finding, Mode, Result
+from webhook.policy import CompiledPolicy, PolicySet
+from webhook.policy.policy_set import CompiledException
+from webhook.rules.base import ENDING_TEXT, EXCEPTED_TEXTS, Finding, Mode, Result
 
 LONGEST_NAME = 253
 """Of an object (kubernetes/apimachinery:pkg/util/validation/validation.go, DNS1123SubdomainMaxLength)."""
@@ -67,12 +70,29 @@ class Identity:
     name: str
 
 
+class ExceptionSaid(NamedTuple):
+    """A PodPolicyException as a report shows it, safe to print.
+
+    Attributes:
+        expires_at: the first moment at which it is no longer in force, in UTC.
+        reference: a ticket or page, "" where none is given.
+    """
+
+    name: str
+    expires_at: datetime
+    reason: str
+    owner: str
+    reference: str
+
+
 @dataclass(frozen=True, slots=True)
 class RuleResult:
     """One finding of one rule, or that it found nothing.
 
     Attributes:
         rule: `policy/rule`.
+        severity: the policy's.
+        title: the policy's, by language; empty where it has none.
         mode: the policy's, or the lower one that the finding allows.
         action: what the webhook would do about it.
         field: the place inside the object, in words; "" if nowhere in particular.
@@ -82,9 +102,12 @@ class RuleResult:
         references: the policy's link and contact.
         lifted: by what the rule was not asked, an exception or the object's own word; "" where it was.
         lifted_soon_over: whether the exception ends soon.
+        exception: the one that lifts the rule, None where none does.
     """
 
     rule: str
+    severity: str
+    title: Mapping[str, str]
     result: Result
     mode: Mode
     action: Action
@@ -96,6 +119,14 @@ class RuleResult:
     references: tuple[str, ...] = ()
     lifted: str = ""
     lifted_soon_over: bool = False
+    exception: ExceptionSaid | None = None
+
+
+class Telling(NamedTuple):
+    """How a result is told: as one of a policy, in languages, the first first."""
+
+    policy: CompiledPolicy
+    languages: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +242,14 @@ def object_result(outcome: Outcome, document: Document, base: Path, languages: S
     """
     request = outcome.request
     api_version = f"{request.group}/{request.version}" if request.group else request.version
+    policies = policies_by_name(outcome.policy_set)
     results = tuple(
         rule_result(
             report,
             finding,
             outcome.audited or outcome.object,
             place_of(document, (*base, *(finding.path if finding else ()))),
-            languages,
+            Telling(policies[report.rule.policy], languages),
         )
         for report in outcome.reports
         for finding in report.findings or (None,)
@@ -233,6 +265,11 @@ def object_result(outcome: Outcome, document: Document, base: Path, languages: S
         tuple(_changes(outcome)),
         tuple(_later(outcome)),
     )
+
+
+def policies_by_name(policy_set: PolicySet) -> dict[str, CompiledPolicy]:
+    """The policies that results are told of."""
+    return {policy.name: policy for policy in policy_set.policies}
 
 
 def kind_of(outcome: Outcome) -> TemplateKind | None:
@@ -266,7 +303,7 @@ def rule_result(
     finding: Finding | None,
     thing: Mapping[str, Any] | None,
     place: Place,
-    languages: Sequence[str],
+    telling: Telling,
 ) -> RuleResult:
     """A finding of a rule in words.
 
@@ -275,14 +312,17 @@ def rule_result(
         finding: one of its findings; None where it has none.
         thing: the object that the finding's path leads through.
         place: where that is written.
-        languages: of the texts, the first first.
+        telling: how it is told.
     """
     rule = report.rule
+    severity, title = telling.policy.severity, title_of(telling.policy, telling.languages)
     if finding is None:
-        return RuleResult(rule.key, Result.PASS, rule.mode, Action.NONE, place, "", {}, {})
-    said = {language: say(rule, finding, language) for language in languages}
+        return RuleResult(rule.key, severity, title, Result.PASS, rule.mode, Action.NONE, place, "", {}, {})
+    said = {language: say(rule, finding, language) for language in telling.languages}
     return RuleResult(
         rule.key,
+        severity,
+        title,
         finding.result,
         min(rule.mode, finding.ceiling, key=lambda mode: mode.rank),
         weakest_action(decide(finding, rule.mode, rule.failure_policy), report.action),
@@ -293,7 +333,36 @@ def rule_result(
         finding.needs,
         tuple(plain(text, LONGEST_TEXT) for text in (rule.link, rule.contact) if text),
         plain(_lifted(finding), LONGEST_TEXT),
-        finding.text == "excepted, ending",
+        finding.text == ENDING_TEXT,
+        _exception(finding, telling.policy),
+    )
+
+
+def title_of(policy: CompiledPolicy, languages: Sequence[str]) -> dict[str, str]:
+    """A policy's title by language, English where it has none in that; empty where it has none at all.
+
+    Args:
+        policy: whose title it is.
+        languages: the first first.
+    """
+    title = policy.title
+    if not title:
+        return {}
+    other = title.get("en") or next(iter(title.values()))
+    return {language: plain(title.get(language) or other, LONGEST_TEXT) for language in languages}
+
+
+def exception_said(exception: CompiledException) -> ExceptionSaid:
+    """An exception as reports show it."""
+    texts = exception.reason, exception.owner, exception.reference
+    return ExceptionSaid(exception.name, exception.expires_at, *(plain(text, LONGEST_TEXT) for text in texts))
+
+
+def _exception(finding: Finding, policy: CompiledPolicy) -> ExceptionSaid | None:
+    if finding.text not in EXCEPTED_TEXTS:
+        return None
+    return next(
+        (exception_said(each) for each in policy.exceptions if each.name == finding.args["name"]), None
     )
 
 

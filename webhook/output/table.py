@@ -10,6 +10,7 @@ from webhook.engine.decide import ACTIONS
 from webhook.kube.plain_text import plain
 from webhook.output.results import (
     CheckResult,
+    ExceptionSaid,
     FieldChange,
     Identity,
     ObjectResult,
@@ -22,6 +23,9 @@ from webhook.rules.base import Mode, Result
 
 LONGEST_VALUE = 400
 """Characters of a value in a diff: a node affinity of three terms fits."""
+
+USUAL_SEVERITY = "medium"
+"""What a policy has that states none."""
 
 MOST_NAMED = 5
 """Rules or reasons that one line lists."""
@@ -92,9 +96,22 @@ def _lifted(each: ObjectResult, paint: Paint) -> Iterator[str]:
         if result.lifted:
             lifted.setdefault(result.lifted, []).append(result)
     for why, results in lifted.items():
-        soon = results[0].lifted_soon_over
+        soon, exception = results[0].lifted_soon_over, results[0].exception
         shown = paint(f"{why}, which is soon" if soon else why, YELLOW if soon else PLAIN)
         yield f"  {shown}: {_listed([result.rule for result in results])}"
+        if exception:
+            yield f"    why:   {exception.reason}; {who_answers(exception)}"
+
+
+def who_answers(exception: ExceptionSaid) -> str:
+    """Whom to ask about an exception, and where it is recorded."""
+    reference = f", reference {exception.reference}" if exception.reference else ""
+    return f"owner {exception.owner}{reference}"
+
+
+def severity_words(severity: str) -> str:
+    """What stands behind a mode about a policy's severity: nothing where it is the usual one."""
+    return "" if severity == USUAL_SEVERITY else f", severity {severity}"
 
 
 def name_of(identity: Identity) -> str:
@@ -129,7 +146,9 @@ def _violation(result: RuleResult, word: str, colour: str, paint: Paint) -> Iter
     if result.field:
         yield f"    where: {result.field}"
     yield f"    do:    {result.remediation[message[0]]}"
-    yield f"    why:   {', '.join((f'{result.rule} ({_mode(result)})', *result.references))}"
+    title = result.title.get(message[0], "")
+    rule = f"{result.rule} ({_mode(result)}{severity_words(result.severity)}){title and f': {title}'}"
+    yield f"    why:   {', '.join((rule, *result.references))}"
     for language, text in others:
         yield f"    {language}:    {text}; {result.remediation[language]}"
 

@@ -50,12 +50,13 @@ def ended_exceptions(policy_set: PolicySet, sources: Sources, now: datetime) -> 
     exceptions = {each.name: each for policy in policy_set.policies for each in policy.exceptions}
     for name, exception in exceptions.items():
         end = f"{exception.expires_at:%Y-%m-%d %H:%M} UTC"
+        about = f" ({exception.reference})" if exception.reference else ""
         if now >= exception.expires_at:
             message = f"exception {name} ended on {end}: it lifts nothing any more"
-            hint = f"remove it, or agree with {exception.owner} on a new end"
+            hint = f"remove it, or agree with {exception.owner} on a new end{about}"
         elif exception.expires_at - now <= ENDING:
             message = f"exception {name} ends on {end}"
-            hint = f"mend what it is for ({exception.reason}), or agree with {exception.owner} on a new end"
+            hint = f"mend what it is for ({exception.reason}), or agree with {exception.owner} on a new end{about}"
         else:
             continue
         yield sources.warn("PodPolicyException", name, ("spec", "expiresAt"), message, hint)
