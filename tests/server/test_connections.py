@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.running import Running, eventually, post, review
+from tests.server.conftest import STANDIN
+from tests.server.running import Running, eventually, launch, post, review
 from webhook.server.worker import connection_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 HOSTILE = 70  # on a server with room for fifty
 REQUEST_TIMEOUT = 'podgate_request_rejected_total{reason="request_timeout"}'
@@ -201,6 +203,23 @@ def test_what_is_no_http_is_refused_without_a_traceback(sent: bytes, gateway: Ru
 
 
 @pytest.mark.parametrize(
+    "chunks",
+    [b"ZZ\r\n", b"1\r\n{ZZ", b"5\r\n{"],
+    ids=["a bad size", "no end of a chunk", "half a chunk"],
+)
+def test_a_bad_body_behind_an_answer_is_no_event(chunks: bytes, gateway: Running) -> None:
+    """Nobody has read it when the answer is found: what is wrong with it shows when it is thrown away."""
+    with gateway.tls() as connection:
+        connection.sendall(
+            HEAD.replace(b"/mutate", b"/nowhere") + b"Transfer-Encoding: chunked\r\n\r\n" + chunks
+        )
+        answer = connection.recv(4000)
+    assert answer.startswith(b"HTTP/1.1 404 ")
+    assert gateway.post(review())[0] == 200
+    assert '"level":"error"' not in gateway.log()
+
+
+@pytest.mark.parametrize(
     "part",
     [
         b"",
@@ -217,6 +236,29 @@ def test_a_peer_that_leaves_is_no_event(part: bytes, gateway: Running) -> None:
     assert gateway.post(review())[0] == 200
     assert "Traceback" not in gateway.log()
     assert '"level":"error"' not in gateway.log()
+
+
+OWN_FAULT = """
+import runpy, sys
+from webhook.server.state import ServerState
+def fails(*_):
+    raise OSError(28, "No space left on device")
+ServerState.in_force = fails
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_a_fault_of_the_system_in_our_own_work_is_not_the_peers(folder: Path) -> None:
+    arguments = [str(STANDIN), str(folder), str(folder / "port"), "1", "50"]
+    gateway = launch([sys.executable, "-c", OWN_FAULT, *arguments], folder)
+    try:
+        code, said = gateway.post(review())
+        assert (code, said["message"]) == (500, "internal error, see the log")
+        assert gateway.metric('podgate_request_rejected_total{reason="malformed"}') == 0
+        assert "a request failed" in gateway.log()
+    finally:
+        gateway.stop()
 
 
 def test_old_tls_is_refused(gateway: Running) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gevent
 from gevent.pool import Pool
 from gevent.server import StreamServer
-from gunicorn.http.errors import ParseException
+from gunicorn.http.errors import NoMoreData, ParseException
 from gunicorn.workers.ggevent import GeventWorker
 
 from webhook.server.connections import Client, GivenUpError, WaitingRoom
@@ -142,7 +142,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             raise
         except (ConnectionError, ssl.SSLError):
             raise
-        except OSError as error:  # gunicorn's errors about chunks are OSErrors
+        except OSError as error:  # the end of a body before its last chunk, or a fault of our own
             self.handle_error(req, sock, addr, error)
             raise StopIteration from error
         if not _read_to_end(req.body, sock):
@@ -154,8 +154,8 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         return bool(answered)
 
     def handle_error(self, req: Any, client: Client, addr: Any, exc: BaseException) -> None:  # noqa: ARG002
-        """Answer what is no HTTP with 400, and say it at debug level: it is the peer's mistake, not ours."""
-        if isinstance(exc, (ParseException, OSError)):
+        """Answer what is no HTTP with 400, and say it at debug level: it is the peer's mistake; all else is ours."""
+        if isinstance(exc, (ParseException, NoMoreData, ssl.SSLError)):
             self._metrics.count_rejected("malformed")
             self.log.debug("no HTTP request: %s", exc)
             reply = refusal(400, "BadRequest", "this is no HTTP/1.1 request")
