@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from webhook.documents import Problem
 from webhook.kube.accelerators import Catalogue, shipped_catalogue
 from webhook.policy import load_policy_set
 from webhook.policy.lint.names import edits
 from webhook.review_tools.lint import lint
+
+if TYPE_CHECKING:
+    from webhook.documents import Problem
 
 SHIPPED = [
     file
