@@ -24,7 +24,7 @@ NAMESPACED: Json = {
 
 def test_a_review_of_a_creation() -> None:
     review = review_of({"metadata": {}}, name="p", dryRun=True)
-    raw = {key: value for key, value in review["request"].items() if key not in ("object", "oldObject")}
+    raw = review["request"]
     assert parse_review(orjson.dumps(review)) == AdmissionRequest(
         kind="Pod", resource="pods", name="p", object={"metadata": {}}, dry_run=True, raw=raw, **NAMESPACED
     )

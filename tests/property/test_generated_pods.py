@@ -14,7 +14,7 @@ from webhook.engine.annotations import DECISION
 from webhook.engine.outcome import Outcome
 from webhook.kube.accelerators import shipped_catalogue
 from webhook.kube.field_path import list_at, mapping_at, value_at
-from webhook.kube.managed_fields import is_client_written, owns
+from webhook.kube.managed_fields import client_written, owns
 from webhook.kube.node_affinity import required_terms
 from webhook.kube.pod import container_requests, containers
 from webhook.kube.workload import inspect_workload
@@ -67,7 +67,7 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
     "a class that its client sent": lambda pod: sent_class(pod) is True and value_at(pod, CLASS),
     "a class that the API server filled in": lambda pod: sent_class(pod) is False and value_at(pod, CLASS),
     "no class": lambda pod: sent_class(pod) is False and not value_at(pod, CLASS),
-    "a forged record": lambda pod: is_client_written(value_at(pod, ("metadata", "managedFields")), DECISION),
+    "a forged record": lambda pod: DECISION in client_written(value_at(pod, ("metadata", "managedFields"))),
     "no managedFields": lambda pod: "managedFields" not in pod["metadata"],
     "several containers with GPUs": lambda pod: len(asks(pod, GPU)) > 1,
     "a GPU in an init container only": lambda pod: asks(pod, GPU) == ["init"],

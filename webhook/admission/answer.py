@@ -124,7 +124,7 @@ def _record(outcome: Outcome, endpoint: Endpoint, warnings: int) -> ReviewRecord
         dry_run=request.dry_run,
         decision=_decision(outcome, mutating=endpoint is Endpoint.MUTATE),
         results=tuple([(r.rule.policy, r.rule.name, r.result, r.rule.mode) for r in outcome.reports]),
-        changes=tuple((*change.rule.split("/", 1), change.field) for change in outcome.changes),  # type: ignore[misc]
+        changes=tuple([(*change.rule.split("/", 1), change.field) for change in outcome.changes]),  # type: ignore[misc]
         policies=outcome.policy_set.hash,
         warnings=warnings,
         would_change=tuple([(change.rule, change.field) for _, change in outcome.would_change]),
@@ -140,4 +140,4 @@ def _decision(outcome: Outcome, *, mutating: bool) -> str:
         return "mutate"
     if Action.WARN in actions or would_warn:
         return "warn"
-    return "error" if any(report.result is Result.ERROR for report in outcome.reports) else "allow"
+    return "error" if Result.ERROR in [report.result for report in outcome.reports] else "allow"

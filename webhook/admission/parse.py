@@ -70,13 +70,8 @@ def parse_review(body: bytes) -> AdmissionRequest:
         object=_optional(request, "object"),
         old_object=_optional(request, "oldObject"),
         dry_run=request.get("dryRun") is True,
-        raw=_shown_to_expressions(request),
+        raw=request,
     )
-
-
-def _shown_to_expressions(request: Mapping[str, Any]) -> dict[str, Any]:
-    """`request` of an expression: all but the objects, which are variables of their own."""
-    return {key: value for key, value in request.items() if key not in ("object", "oldObject")}
 
 
 def _decode(body: bytes) -> Any:

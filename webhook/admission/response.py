@@ -76,6 +76,8 @@ def build_response(outcome: Outcome, languages: Sequence[str] = ("en",), *, muta
 def _acted_on(outcome: Outcome, action: Action) -> Iterator[tuple[Report, Finding]]:
     """The findings about which this is done; a finding may have a lower ceiling than others of its rule."""
     for report in outcome.reports:
+        if report.action is Action.NONE:  # of most, which found nothing
+            continue
         for finding in report.findings:
             own = decide(finding, report.rule.mode, report.rule.failure_policy)
             if weakest_action(own, report.action) is action:
@@ -192,22 +194,22 @@ def _audit_annotations(outcome: Outcome) -> dict[str, str]:
     if outcome.exempt or not (outcome.reports or outcome.changes):
         return {}
     found: dict[str, str] = {"policies": outcome.policy_set.hash, "decision": outcome.decision_id}
-    lists: dict[str, Callable[[], list[str]]] = {
-        "denied": lambda: _keys(outcome, Action.DENY),
-        "warned": lambda: _keys(outcome, Action.WARN),
-        "recorded": lambda: _keys(outcome, Action.RECORD),
-        "mutations": lambda: [f"{change.rule} {change.field}" for change in outcome.changes],
-        "would-mutate": lambda: [f"{change.rule} {change.field}" for _, change in outcome.would_change],
+    acted = [report for report in outcome.reports if report.action is not Action.NONE]
+    lists = {
+        "denied": _keys(acted, Action.DENY),
+        "warned": _keys(acted, Action.WARN),
+        "recorded": _keys(acted, Action.RECORD),
+        "mutations": [f"{change.rule} {change.field}" for change in outcome.changes],
+        "would-mutate": [f"{change.rule} {change.field}" for _, change in outcome.would_change],
     }
     for key, values in lists.items():
-        text = ", ".join(values())
-        if text:
-            found[key] = plain(text, ANNOTATION_BYTES // 4)  # four bytes is the longest character of UTF-8
+        if values:  # four bytes is the longest character of UTF-8
+            found[key] = plain(", ".join(values), ANNOTATION_BYTES // 4)
     return found
 
 
-def _keys(outcome: Outcome, action: Action) -> list[str]:
-    return [f"{report.rule.key} {report.result}" for report in outcome.reports if report.action is action]
+def _keys(reports: Sequence[Report], action: Action) -> list[str]:
+    return [f"{report.rule.key} {report.result}" for report in reports if report.action is action]
 
 
 def _end_of(field: str) -> str:

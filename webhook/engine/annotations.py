@@ -11,7 +11,7 @@ import orjson
 from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import ENGINE, Change, Draft, DraftError
 from webhook.kube.field_path import mapping_at
-from webhook.kube.managed_fields import is_client_written
+from webhook.kube.managed_fields import client_written
 
 CHANGES = "podgate.dev/changes"
 POLICIES = "podgate.dev/policies"
@@ -47,7 +47,7 @@ def carried(thing: Mapping[str, Any], name: str) -> str:
         name: the whole key of the annotation.
     """
     text = mapping_at(thing, ANNOTATIONS).get(name)
-    return text if isinstance(text, str) and not _is_forged(thing, name) else ""
+    return text if isinstance(text, str) and name not in _forged(thing) else ""
 
 
 def recorded(thing: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -66,9 +66,10 @@ def remove_forged(draft: Draft) -> bool:
 
     Then the object gets no record at all: a second pass could not tell the record from the forgery.
     """
-    forged = [name for name in NAMES if _is_forged(draft.original, name)]
-    for name in forged:
-        draft.remove((*ANNOTATIONS, name), ENGINE)
+    forged = _forged(draft.original)
+    for name in NAMES if forged else ():
+        if name in forged:
+            draft.remove((*ANNOTATIONS, name), ENGINE)
     return bool(forged)
 
 
@@ -109,8 +110,9 @@ def fields_written(thing: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(path for path in paths if isinstance(path, str))
 
 
-def _is_forged(thing: Mapping[str, Any], name: str) -> bool:
-    return is_client_written(mapping_at(thing, ("metadata",)).get("managedFields"), name)
+def _forged(thing: Mapping[str, Any]) -> set[str]:
+    """Those of our annotations that a client wrote."""
+    return client_written(mapping_at(thing, ("metadata",)).get("managedFields")).intersection(NAMES)
 
 
 def _digestible(thing: Any) -> bytes:
@@ -121,12 +123,14 @@ def _digestible(thing: Any) -> bytes:
         return repr(thing).encode()  # which writes out what UTF-8 cannot hold
 
 
-def _earlier(text: Any) -> list[bytes]:
-    """The entries of an earlier pass."""
+def _earlier(text: Any) -> list[Any]:
+    """The entries of an earlier pass; none where some cannot be written again."""
+    entries = _entries(text)
     try:
-        return list(map(orjson.dumps, _entries(text)))
+        orjson.dumps(entries)
     except orjson.JSONEncodeError:
         return []
+    return entries
 
 
 def _entries(text: Any) -> list[Any]:
@@ -139,18 +143,31 @@ def _entries(text: Any) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _entry(change: Change) -> bytes:
+def _entry(change: Change) -> dict[str, Any]:
     entry: dict[str, Any] = {"rule": change.rule, "path": change.field}
-    if "env" in change.path:  # a value of the environment may be a secret
-        return orjson.dumps(entry)
-    try:
-        return orjson.dumps(entry | {"from": change.before, "to": change.after})
-    except orjson.JSONEncodeError:  # a number of a file that JSON cannot hold
-        return orjson.dumps(entry)
+    if "env" not in change.path:  # a value of the environment may be a secret
+        entry["from"], entry["to"] = change.before, change.after
+    return entry
 
 
-def _bounded(entries: Sequence[bytes]) -> str:
+def _bounded(entries: Sequence[Any]) -> str:
     """A JSON list of the first entries that fit, and how many were left out."""
+    with suppress(orjson.JSONEncodeError):
+        text = orjson.dumps(entries)
+        if len(text) <= MOST_BYTES - len(LEFT_OUT % len(entries)) - len(","):
+            return text.decode()
+    return _cut(list(map(_text, entries)))
+
+
+def _text(entry: Any) -> bytes:
+    """One entry; a number of a file that JSON cannot hold is left out, with what is beside it."""
+    try:
+        return orjson.dumps(entry)
+    except orjson.JSONEncodeError:
+        return orjson.dumps({key: entry[key] for key in ("rule", "path")})
+
+
+def _cut(entries: Sequence[bytes]) -> str:
     room = MOST_BYTES - len(LEFT_OUT % len(entries)) - len("[]")
     kept = 0
     for entry in entries:

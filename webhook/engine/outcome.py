@@ -62,4 +62,4 @@ class Outcome(NamedTuple):
     @property
     def allowed(self) -> bool:
         """Whether no report denies."""
-        return all(report.action is not Action.DENY for report in self.reports)
+        return Action.DENY not in [report.action for report in self.reports]

@@ -13,6 +13,7 @@ class AdmissionRequest(NamedTuple):
         old_object: the stored object, read-only; None on CREATE.
         replicas: how many such pods a controller's template stands for; 1 for an object of its own.
         from_api_server: whether the object went through an API server's defaulting; False for files.
+        raw: the request as JSON, of which expressions see all but the objects.
     """
 
     kind: str

@@ -82,19 +82,17 @@ def _managed(thing: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def is_client_written(managed_fields: object, annotation_key: str) -> bool:
-    """Whether an entry names this annotation; False, too, where nobody can tell.
+def client_written(managed_fields: object) -> set[str]:
+    """The annotations that some entry names, by their whole keys; none, too, where nobody can tell.
 
     Annotations are written key by key: an empty `f:annotations` is a client that applied `annotations: {}`, and tells
     nothing of the keys that came later.
 
     Args:
         managed_fields: `metadata.managedFields`, as it is.
-        annotation_key: the whole key, with its prefix.
     """
-    key = f"f:{annotation_key}"
     entries = managed_fields if isinstance(managed_fields, list) else []
-    return any(key in mapping_at(entry, _ANNOTATIONS) for entry in entries)
+    return {key[2:] for entry in entries for key in mapping_at(entry, _ANNOTATIONS) if key.startswith("f:")}
 
 
 def _entry_owns(entry: Any, keys: Sequence[str]) -> bool | None:
