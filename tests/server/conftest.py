@@ -58,11 +58,14 @@ def launch_standin(folder: Path, workers: int, connections: int) -> Running:
 
 @pytest.fixture
 def serve(folder: Path) -> Iterator[Callable[..., Running]]:
-    """Start the real command on the shipped policies, or those given: ``serve(*options, policies=...)``."""
+    """Start the real command on the shipped policies, or those given: ``serve(*options, policies=...)``.
+
+    A port that is given is listened on by an option of the caller's own.
+    """
     started: list[Running] = []
 
-    def run(*more: str, policies: Path = SHIPPED) -> Running:
-        port = free_port()
+    def run(*more: str, policies: Path = SHIPPED, port: int = 0) -> Running:
+        port = port or free_port()
         (folder / "port").write_text(str(port))
         options = {"--policies": policies, "--cert": folder / "tls.crt", "--key": folder / "tls.key"}
         words = [str(word) for option in options.items() for word in option]

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import certs
-from tests.server.running import Running, eventually, post, write_pair
+from tests.server.running import Running, eventually, free_port, post, write_pair
 from webhook.cli.serve import command
 
 if TYPE_CHECKING:
@@ -105,10 +105,10 @@ def refused(*given: str) -> str:
     return result.output.splitlines()[-1]
 
 
-@pytest.mark.parametrize("bind", ["8443", ":8443", "host:", "0.0.0.0:70000", "a:b:c", ""])
+@pytest.mark.parametrize("bind", ["8443", "host:", ":", "0.0.0.0:70000", "a:b:c", ""])
 def test_an_address_that_is_none(bind: str, folder: Path) -> None:
     assert refused(*arguments(folder, "--bind", bind)) == (
-        f"Error: --bind {bind}: expected HOST:PORT, such as 0.0.0.0:8443 or [::]:8443"
+        f"Error: --bind {bind}: expected [HOST]:PORT, such as :8443 or 127.0.0.1:8443"
     )
 
 
@@ -122,8 +122,21 @@ def test_a_port_in_use(folder: Path) -> None:
 
 def test_an_address_of_another_machine(folder: Path) -> None:
     assert refused(*arguments(folder, "--bind", "192.0.2.1:8443")) == (
-        "Error: 192.0.2.1:8443: this machine has no such address: 0.0.0.0 listens on all it has"
+        "Error: 192.0.2.1:8443: this machine has no such address: without HOST it listens on all it has"
     )
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_both_families_are_listened_on_where_no_host_is_said(serve: Callable[..., Running]) -> None:
+    """In a cluster of IPv6 alone nobody else could reach it."""
+    port = free_port()
+    gateway = serve("--bind", f":{port}", port=port)
+    for host in ("127.0.0.1", "::1"):
+        with socket.create_connection((host, port), timeout=5) as plain:
+            tls = gateway.context().wrap_socket(plain, server_hostname="localhost")
+            tls.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert tls.recv(4000).startswith(b"HTTP/1.1 200 "), host
+            tls.close()
 
 
 def test_a_key_of_another_certificate(folder: Path, ca: certs.Pair) -> None:

@@ -62,7 +62,11 @@ _FILE = click.Path(path_type=Path)
 @click.option("--cert", required=True, type=_FILE, metavar="FILE", help="The serving certificate, PEM.")
 @click.option("--key", required=True, type=_FILE, metavar="FILE", help="Its key, PEM.")
 @click.option(
-    "--bind", default="0.0.0.0:8443", show_default=True, metavar="HOST:PORT", help="Where to listen."
+    "--bind",
+    default=":8443",
+    show_default=True,
+    metavar="[HOST]:PORT",
+    help="Where to listen; without HOST on all addresses, IPv4 and IPv6.",
 )
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
 @click.option("--mode", type=click.Choice(["audit", "warn"]), help="The most that a policy file may do.")
@@ -151,11 +155,10 @@ def _cluster(
 
 
 def _address(bind: str) -> tuple[str, int]:
-    host, _, port = bind.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise click.UsageError(f"--bind {bind}: expected HOST:PORT, such as 0.0.0.0:8443 or [::]:8443")
-    return host, int(port)
+    host, colon, port = bind.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise click.UsageError(f"--bind {bind}: expected [HOST]:PORT, such as :8443 or 127.0.0.1:8443")
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _languages(text: str) -> tuple[str, ...]:
@@ -270,13 +273,12 @@ def _read_facts(files: _Files) -> tuple[Facts, tuple[Problem, ...]]:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    is_dual = socket.has_dualstack_ipv6()
+    address = host or ("::" if is_dual else "0.0.0.0")  # noqa: S104  # a Service may have addresses of either kind
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         return socket.create_server(
-            (host, port),
-            family=family,
-            backlog=BACKLOG,
-            dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
+            (address, port), family=family, backlog=BACKLOG, dualstack_ipv6=is_dual and address == "::"
         )
     except OSError as error:
         raise click.UsageError(f"{host}:{port}: {_advice(error)}") from error
@@ -286,5 +288,5 @@ def _advice(error: OSError) -> str:
     return {
         errno.EADDRINUSE: "the port is in use: stop the other program, or choose another with --bind",
         errno.EACCES: "not permitted: ports below 1024 need privileges, choose another with --bind",
-        errno.EADDRNOTAVAIL: "this machine has no such address: 0.0.0.0 listens on all it has",
+        errno.EADDRNOTAVAIL: "this machine has no such address: without HOST it listens on all it has",
     }.get(error.errno or 0, error.strerror or str(error))
