@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.client import Json, path_of
+from tests.e2e.neighbour import neighbour
 from tests.e2e.nodes import A100, ASCEND, ASCEND_NODES, CPU, DECOY, GPU, H100, IB, ROCE
 from tests.e2e.podgate import SHIPPED, SITE, Podgate, write_policies
 from tests.e2e.pods import bound_pods, node_of, nodes_of, reason_of_pending
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.e2e.cluster import Cluster
+    from tests.e2e.neighbour import Patch
 
 pytestmark = pytest.mark.usefixtures("scheduler")
 
@@ -116,6 +118,53 @@ def test_the_pods_of_a_pytorch_job(
     assert [priority_of(each) for each in pods] == [TRAINING, TRAINING]
     assert [rdma_of(each) for each in pods] == [rdma, rdma]
     assert decoy_is_empty(cluster)
+
+
+def gives_the_accelerators(pod: Json) -> Patch:
+    """The neighbour: what this pod asks for is given to all that ask for no accelerator."""
+    resources = pod["spec"]["containers"][0]["resources"]
+
+    def patch(thing: Json) -> list[Json]:
+        (container,) = thing["spec"]["containers"]
+        is_done = GPU in container["resources"].get("limits", {})
+        return [] if is_done else [{"op": "add", "path": "/spec/containers/0/resources", "value": resources}]
+
+    return patch
+
+
+def said_of(stored: Json) -> Json:
+    """All that podgate says it has changed in a pod."""
+    annotations = stored["metadata"]["annotations"]
+    return {key: annotations[f"podgate.dev/{key}"] for key in ("changes", "policies")}
+
+
+@FABRICS
+def test_what_a_later_webhook_gives_accelerators_lands_as_if_its_author_had_written_them(
+    cluster: Cluster,
+    namespace: str,
+    serve: Callable[[str], Podgate],
+    tmp_path: Path,
+    pool: str,
+    nodes: set[str],
+    rdma: Json,
+) -> None:
+    serve(pool)
+    master = pytorch_pod("llm", namespace, "master", 0)
+    cluster.admin.create(master)
+    with neighbour(cluster, tmp_path / "later", gives_the_accelerators(master)):
+        cluster.admin.create(pytorch_pod("llm", namespace, "worker", 0, gpus=0))
+    pods = written, given = bound_pods(cluster, namespace, 2)
+    assert said_of(given) == said_of(written)
+    assert nodes_of(pods) == nodes
+    assert (priority_of(given), rdma_of(given)) == (TRAINING, rdma)
+    for part in ("affinity", "tolerations", "volumes"):
+        assert without_token(given["spec"][part]) == without_token(written["spec"][part])
+
+
+def without_token(part: Any) -> Any:
+    """The volume of the token has a name of its own in each pod."""
+    is_list = isinstance(part, list)
+    return [each for each in part if "projected" not in each] if is_list else part
 
 
 @POOLS

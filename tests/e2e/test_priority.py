@@ -10,13 +10,13 @@ import re
 from contextlib import ExitStack
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import pytest
 
 from tests.e2e.client import ApiError, Json, path_of
 from tests.e2e.cluster import ALICE, ROOT
-from tests.e2e.neighbour import EARLIER, neighbour
+from tests.e2e.neighbour import EARLIER, LAST, neighbour
 from tests.e2e.nodes import GPU
 from tests.e2e.podgate import write_policies
 from tests.e2e.registration import FAIL, IGNORE, MUTATE, patient
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.e2e.cluster import Cluster
+    from tests.e2e.neighbour import Patch
     from tests.e2e.podgate import Podgate
+
+Reinvocation = Literal["Never", "IfNeeded"]
 
 PREEMPTS, NEVER = "PreemptLowerPriority", "Never"
 
@@ -75,22 +78,23 @@ TRANSLATIONS = {"refused": "拒绝", "none, 0": "无，0"}
 LABEL = "replace"
 
 
-def policy(name: str, replace: object, wanted: str) -> Json:
-    """A policy for the pods with its label."""
+def policy(name: str, replace: object, wanted: str, **match: object) -> Json:
+    """A policy for the pods with its label; `match` is more of its match."""
     return {
         "apiVersion": "podgate.dev/v1alpha1",
         "kind": "PodPolicy",
         "metadata": {"name": f"replace-{name}"},
         "spec": {
             "mode": "enforce",
-            "match": {"objectSelector": {"matchLabels": {LABEL: name}}},
+            "match": {"objectSelector": {"matchLabels": {LABEL: name}}} | match,
             "rules": [{"name": "class", "setPriorityClass": {"class": wanted, "replace": replace}}],
         },
     }
 
 
-def policies(folder: Path, wanted: str = "train") -> Path:
-    return write_policies(folder, *(policy(name, replace, wanted) for name, replace in REPLACES.items()))
+def policies(folder: Path, wanted: str = "train", **match: object) -> Path:
+    made = (policy(name, replace, wanted, **match) for name, replace in REPLACES.items())
+    return write_policies(folder, *made)
 
 
 class Pod(NamedTuple):
@@ -151,7 +155,7 @@ class Start(NamedTuple):
         missing: classes that the cluster lacks.
         default: whether `house` is the cluster's default class.
         facts: whether podgate knows the classes.
-        later: whether the label that the policy matches is written by a webhook after podgate.
+        later: what of that which the policy matches is written by a webhook after podgate.
     """
 
     en: str
@@ -161,9 +165,10 @@ class Start(NamedTuple):
     missing: Sequence[str] = ()
     default: bool = False
     facts: bool = True
-    later: bool = False
+    later: Literal["", "label", "GPU"] = ""
 
 
+LATER_PARTS: Mapping[Literal["label", "GPU"], str] = {"label": "标签", "GPU": " GPU"}
 FEW = (NOTHING, NAMES_TRAIN, NAMES_LOW, NAMES_POLITE)
 STARTS = (
     Start("No default class", "没有默认类", ORDINARY),
@@ -178,13 +183,23 @@ STARTS = (
         default=True,
     ),
     Start("podgate does not know the classes", "podgate 不了解集群中的类", FEW, facts=False),
-    Start("A later webhook makes the policy match", "之后的 webhook 使策略匹配", FEW, later=True),
-    Start(
-        "A later webhook makes the policy match, and the default class is `house`",
-        "之后的 webhook 使策略匹配，默认类为 `house`",
-        (NOTHING, NAMES_LOW, NAMES_HOUSE),
-        default=True,
-        later=True,
+    *(
+        Start(
+            f"A later webhook adds the {what} that makes the policy match{default}",
+            f"之后的 webhook 添加使策略匹配的{translated}{default_translated}",
+            pods,
+            default=bool(default),
+            later=what,
+        )
+        for what, translated in LATER_PARTS.items()
+        for default, default_translated, pods in (
+            ("", "", FEW),
+            (
+                ", and the default class is `house`",
+                "，默认类为 `house`",
+                (NOTHING, NAMES_LOW, NAMES_HOUSE),
+            ),
+        )
     ),
 )
 
@@ -197,18 +212,6 @@ def furnish(cluster: Cluster, start: Start) -> None:
             cluster.add_priority_class(each.name, each.priority, preemptionPolicy=each.preemption, **more)
 
 
-ALL_PODS = {
-    "apiVersion": "podgate.dev/v1alpha1",
-    "kind": "PodPolicy",
-    "metadata": {"name": "every-pod"},
-    "spec": {
-        "mode": "audit",
-        "match": {"all": True},
-        "rules": [{"name": "seen", "setFields": {"annotations": {"seen": "yes"}}}],
-    },
-}
-"""So that podgate is called for pods without the label, too: the API server reinvokes only what it has called before."""
-
 WISH = "example.com/replace"
 
 
@@ -220,18 +223,29 @@ def label_by_wish(thing: Json) -> list[Json]:
     return [{"op": "add", "path": "/metadata/labels", "value": {LABEL: wish}}]
 
 
+def one_gpu(thing: Json) -> list[Json]:
+    """The neighbour: every pod gets a GPU."""
+    resources = {"limits": {GPU: "1"}, "requests": {GPU: "1"}}
+    (container,) = thing["spec"]["containers"]
+    is_done = GPU in container["resources"].get("limits", {})
+    return [] if is_done else [{"op": "add", "path": "/spec/containers/0/resources", "value": resources}]
+
+
+NEIGHBOURS: Mapping[str, Patch] = {"label": label_by_wish, "GPU": one_gpu}
+
+
 def stored(cluster: Cluster, namespace: str, start: Start, written: Pod, mode: str) -> str:
-    """What is stored of a pod's priority, as the table says it; it is a class's own."""
+    """What is stored of a pod's priority, as the table says it; it is a class's own, and nobody is warned of a later webhook."""
     name = f"pod-{start.pods.index(written)}-{mode}"
-    labels, annotations = ({}, {WISH: mode}) if start.later else ({LABEL: mode}, {})
+    labels, annotations = ({}, {WISH: mode}) if start.later == "label" else ({LABEL: mode}, {})
+    made = pod(name, namespace, labels=labels, annotations=annotations, **written.spec)
     try:
-        cluster.client(ALICE).create(
-            pod(name, namespace, labels=labels, annotations=annotations, **written.spec)
-        )
+        answer = cluster.client(ALICE).call("POST", path_of("Pod", namespace), made)
     except ApiError as error:
         if not re.fullmatch(KUBERNETES_REFUSES, error.message):
             raise
         return REFUSED
+    assert not (start.later and answer.warnings)
     found = class_of(cluster.admin.read("Pod", namespace, name))
     assert CLASSES[found.name] == found
     return str(found)
@@ -273,9 +287,8 @@ def begin(
 ) -> Callable[[Start], Podgate]:
     def enter(start: Start) -> Podgate:
         furnish(cluster, start)
-        folder = policies(tmp_path / "policies", start.wanted)
-        if start.later:
-            write_policies(folder, ALL_PODS)
+        match = {"accelerators": {}} if start.later == "GPU" else {}
+        folder = policies(tmp_path / "policies", start.wanted, **match)
         podgate = start_podgate((folder,), facts=start.facts)
         register(podgate, change=patient)
         return podgate
@@ -283,15 +296,31 @@ def begin(
     return enter
 
 
-@pytest.mark.parametrize("start", STARTS, ids=lambda start: start.en)
+CASES = [
+    pytest.param(start, reinvocation, id=f"{start.en}, {reinvocation}" if start.later else start.en)
+    for start in STARTS
+    for reinvocation in (("Never", "IfNeeded") if start.later else ("Never",))
+]
+
+
+@pytest.mark.parametrize(("start", "reinvocation"), CASES)
 def test_what_is_stored_is_what_the_table_says(
-    cluster: Cluster, namespace: str, begin: Callable[[Start], Podgate], tmp_path: Path, start: Start
+    cluster: Cluster,
+    namespace: str,
+    begin: Callable[[Start], Podgate],
+    tmp_path: Path,
+    start: Start,
+    reinvocation: Reinvocation,
 ) -> None:
-    begin(start)
+    """Whether a webhook that is called after podgate is called again or not."""
+    podgate = begin(start)
     with ExitStack() as stack:
         if start.later:
-            stack.enter_context(neighbour(cluster, tmp_path / "later", label_by_wish))
+            other = neighbour(cluster, tmp_path / "later", NEIGHBOURS[start.later], reinvocation=reinvocation)
+            stack.enter_context(other)
         found = [[stored(cluster, namespace, start, each, mode) for mode in REPLACES] for each in start.pods]
+    if start.later:
+        assert len(podgate.reviews(namespace=namespace, webhook="mutate")) == len(start.pods) * len(REPLACES)
     for language, head in HEADS.items():
         table = head + "".join(map(partial(line, language), start.pods, found))
         if os.environ.get("PODGATE_UPDATE_GOLDEN"):
@@ -424,14 +453,6 @@ def test_a_class_that_goes_and_comes_back_with_another_number(
     wait_for(lambda: tried() == again, "podgate has heard of the new class")
 
 
-def one_gpu(thing: Json) -> list[Json]:
-    """The neighbour: every pod gets a GPU."""
-    resources = {"limits": {GPU: "1"}, "requests": {GPU: "1"}}
-    (container,) = thing["spec"]["containers"]
-    is_done = GPU in container["resources"].get("limits", {})
-    return [] if is_done else [{"op": "add", "path": "/spec/containers/0/resources", "value": resources}]
-
-
 def as_training(thing: Json) -> list[Json]:
     """The neighbour: every pod is training."""
     is_done = "podgate.dev/workload" in thing["metadata"].get("labels", {})
@@ -461,13 +482,48 @@ def test_an_earlier_webhook_adds_the_gpu(
     assert len(patient_podgate.reviews(namespace=namespace, webhook="mutate")) == 1
 
 
-def test_a_later_webhook_adds_the_gpu_and_the_author_is_told_that_podgate_was_not_called(
-    cluster: Cluster, namespace: str, patient_podgate: Podgate, tmp_path: Path
+@pytest.mark.parametrize("reinvocation", ["Never", "IfNeeded"])
+def test_a_later_webhook_adds_the_gpu(
+    cluster: Cluster, namespace: str, patient_podgate: Podgate, tmp_path: Path, reinvocation: Reinvocation
 ) -> None:
-    """The API server reinvokes only what it has called before (kubernetes/apiserver:pkg/admission/plugin/webhook/mutating)."""
+    """The first entry was not called, so that the API server does not reinvoke it; the late one is called."""
     thing = pod("p", namespace, labels={"podgate.dev/workload": "training"})
+    with neighbour(cluster, tmp_path / "later", one_gpu, reinvocation=reinvocation):
+        answer = cluster.client(ALICE).call("POST", path_of("Pod", namespace), thing)
+    assert class_of(cluster.admin.read("Pod", namespace, "p")) == AI_TRAIN_HIGH
+    assert len(patient_podgate.reviews(namespace=namespace, webhook="mutate")) == 1
+    assert answer.warnings == ()
+
+
+FORGED: Mapping[str, Json] = {
+    "a record": {"podgate.dev/policies": "0123456789ab", "podgate.dev/changes": "[]"},
+    "all": {f"podgate.dev/{name}": "0123456789ab" for name in ("policies", "changes", "decision")},
+}
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+def test_who_writes_our_annotations_himself_keeps_nothing_from_us(
+    cluster: Cluster, namespace: str, patient_podgate: Podgate, tmp_path: Path, forged: Json
+) -> None:
+    """The first entry takes them away, so that the late one is called; the API server then calls the first again."""
+    thing = pod("p", namespace, labels={"podgate.dev/workload": "training"}, annotations=forged)
     with neighbour(cluster, tmp_path / "later", one_gpu):
         answer = cluster.client(ALICE).call("POST", path_of("Pod", namespace), thing)
+    stored = cluster.admin.read("Pod", namespace, "p")
+    assert class_of(stored) == AI_TRAIN_HIGH
+    assert forged.keys().isdisjoint(stored["metadata"].get("annotations", {}))
+    assert answer.warnings == ()
+    decisions = [each["decision"] for each in patient_podgate.reviews(namespace=namespace, webhook="mutate")]
+    assert decisions == ["mutate", "mutate", "allow"]
+
+
+@pytest.mark.usefixtures("patient_podgate")
+def test_the_last_webhook_of_all_adds_the_gpu_and_the_author_is_told(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    """Nobody was called before it, and the API server reinvokes only whom it has called (kubernetes/apiserver:pkg/admission)."""
+    thing = pod("p", namespace, labels={"podgate.dev/workload": "training"})
+    with neighbour(cluster, tmp_path / "last", one_gpu, name=LAST):
+        answer = cluster.client(ALICE).call("POST", path_of("Pod", namespace), thing)
     assert class_of(answer.body) == NONE
-    assert patient_podgate.reviews(namespace=namespace, webhook="mutate") == []
     assert [text for text in answer.warnings if text.startswith("[training-priority/class] not applied")]
