@@ -11,7 +11,7 @@ import structlog.testing
 from tests.server.standin import ExceptionUntil, FilePolicies
 from webhook.documents import Problem
 from webhook.server.metrics import Metrics
-from webhook.server.reload import MAX_PROBLEMS, Reloader, follow, listed
+from webhook.server.reload import MAX_PROBLEMS, RETRY_SECONDS, Reloader, follow, listed
 from webhook.server.state import SETTLE_SECONDS, Content, ServerState, Sources
 
 if TYPE_CHECKING:
@@ -145,6 +145,15 @@ def test_an_error_is_tried_once_and_keeps_the_old_set(
     assert [line["event"] for line in lines] == ["policies not loaded, the old set stays"]
 
 
+def test_the_same_error_after_a_change_is_said_again(folder: Folder, reloader: Reloader) -> None:
+    with structlog.testing.capture_logs() as lines:
+        for mark in (1, 2):
+            folder.set(mark, "two", problems=(Problem("a.yaml", None, "bad"),))
+            reloader.poll()
+            reloader.poll()
+    assert [line["event"] for line in lines] == ["policies not loaded, the old set stays"] * 2
+
+
 def test_a_warning_is_said_and_does_not_keep_the_old_set(
     folder: Folder, state: ServerState, reloader: Reloader
 ) -> None:
@@ -172,6 +181,54 @@ def test_a_reading_that_raises_keeps_the_old_set(
     reloader.poll()
     assert served(state) == "one"
     assert state.fault == (str(error) or "ValueError")
+
+
+def test_what_could_not_be_read_is_read_again_after_a_minute(
+    folder: Folder, state: ServerState, reloader: Reloader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its times and sizes are the same when a permission is mended, or files may be opened again."""
+
+    def fail() -> None:
+        raise OSError("Permission denied")
+
+    now = [1000.0]
+    monkeypatch.setattr("webhook.server.reload.time.monotonic", lambda: now[0])
+    folder.set(1, "two")
+    folder.meanwhile = fail
+    with structlog.testing.capture_logs() as lines:
+        for later in (0, 0, RETRY_SECONDS - 1, 1):
+            now[0] += later
+            reloader.poll()
+        assert (state.fault, folder.readings) == ("Permission denied", 3)
+        folder.meanwhile = lambda: None
+        now[0] += RETRY_SECONDS
+        reloader.poll()
+    assert (served(state), state.fault) == ("two", "")
+    assert [line["event"] for line in lines] == [
+        "policies not loaded, the old set stays",
+        "policies loaded",
+    ]
+
+
+def test_what_went_away_while_it_was_read_is_no_fault(
+    folder: Folder, state: ServerState, reloader: Reloader
+) -> None:
+    """The folder of the old ConfigMap is removed under the reader."""
+
+    def swap() -> None:
+        folder.set(2, "new")
+        raise OSError("No such file or directory")
+
+    folder.set(1, "old")
+    reloader.poll()
+    folder.meanwhile = swap
+    with structlog.testing.capture_logs() as lines:
+        reloader.poll()
+        folder.meanwhile = lambda: None
+        reloader.poll()
+        reloader.poll()
+    assert served(state) == "new"
+    assert [line["event"] for line in lines] == ["policies loaded"]
 
 
 def test_going_back_to_what_is_served_clears_the_fault(

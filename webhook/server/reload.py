@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ log = structlog.get_logger()
 
 #: A ConfigMap takes a minute to arrive anyway; 2 s cost some 50 stat calls.
 POLL_SECONDS = 2.0
+
+#: After a fault, files that look the same are read again: what kept them from being read (a permission, a limit of open
+#: files, a storage that was away) shows in no time and no size. Rare enough to cost nothing where the fault is in them.
+RETRY_SECONDS = 60.0
 
 #: How many problems are listed in one message; ``podgate lint`` shows all.
 MAX_PROBLEMS = 10
@@ -44,13 +49,18 @@ class Reloader:
         self._metrics = metrics
         self._run = run
         self._seen = state.fingerprint
+        self._failed_at = 0.0
+        self._said: tuple[str, Hashable] = ("", None)
 
     def poll(self) -> None:
         """Look once; load what changed and looked the same twice, as a file being written does not."""
         now = self._state.sources.fingerprint()
         at_rest, self._seen = now == self._seen, now
-        if at_rest and now != self._state.fingerprint:
+        if at_rest and (now != self._state.fingerprint or self._is_worth_a_retry()):
             self._load(now)
+
+    def _is_worth_a_retry(self) -> bool:
+        return bool(self._state.fault) and time.monotonic() - self._failed_at >= RETRY_SECONDS
 
     def catch_up(self) -> None:
         """Load what changed since the arbiter's start: a worker that replaces another begins with what was read then."""
@@ -58,16 +68,18 @@ class Reloader:
             self.poll()
 
     def _load(self, fingerprint: Hashable) -> None:
+        fault = ""
         try:
             content = self._run(self._state.sources.read)
         except Exception as error:  # noqa: BLE001  # whatever it is, the set in force must go on
-            self._state.fingerprint = fingerprint
-            self._keep("unreadable", str(error) or type(error).__name__)
-            return
+            fault = str(error) or type(error).__name__
         if self._state.sources.fingerprint() != fingerprint:
             return  # it changed while it was read: perhaps halves of two states; the next look sees it again
         self._state.fingerprint = fingerprint
-        self._take(content)
+        if fault:
+            self._keep("unreadable", fault)
+        else:
+            self._take(content)
 
     def _take(self, content: Content) -> None:
         if content.errors and self._state.usable:
@@ -84,8 +96,12 @@ class Reloader:
             say_endings(content.policy_set, datetime.now(UTC))
 
     def _keep(self, result: str, fault: str) -> None:
+        is_known, self._said = (fault, self._seen) == self._said, (fault, self._seen)
         self._state.fault = fault
+        self._failed_at = time.monotonic()
         self._metrics.reloads.labels(result).inc()
+        if is_known:
+            return
         log.error(
             "policies not loaded, the old set stays",
             fault=fault,
