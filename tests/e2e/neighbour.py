@@ -15,6 +15,7 @@ import orjson
 
 import certs
 from tests.e2e.client import HOST, Json
+from tests.e2e.nodes import GPU
 from tests.e2e.registration import LATE_NAME, NAME, put_in_force, take_out_of_force
 
 if TYPE_CHECKING:
@@ -29,6 +30,20 @@ Patch: TypeAlias = Callable[[Json], list[Json]]
 EARLIER, LATER, LAST = "earlier.example.com", "later.example.com", "zzzz.example.com"
 """Configurations are called in the order of their names: these before ours, between our two, and after both."""
 assert EARLIER < NAME < LATER < LATE_NAME < LAST
+
+
+def gives(resources: Json) -> Patch:
+    """What every pod of one container without a GPU is given."""
+
+    def patch(thing: Json) -> list[Json]:
+        (container,) = thing["spec"]["containers"]
+        is_done = GPU in container["resources"].get("limits", {})
+        return [] if is_done else [{"op": "add", "path": "/spec/containers/0/resources", "value": resources}]
+
+    return patch
+
+
+one_gpu = gives({"limits": {GPU: "1"}, "requests": {GPU: "1"}})
 
 
 class Neighbour:

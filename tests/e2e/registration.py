@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.e2e.client import ApiError, Json, path_to
+from tests.e2e.client import ApiError, Json, path_of, path_to
 from tests.e2e.waiting import wait_for
 from webhook.cli.folders import read_folders
 from webhook.policy import load_policy_set
@@ -22,6 +22,14 @@ NAME, LATE_NAME = "gate.podgate.dev", "zzz.gate.podgate.dev"
 MUTATE, LATE = "mutate.podgate.dev", "late.mutate.podgate.dev"
 FAIL, IGNORE = "fail.validate.podgate.dev", "ignore.validate.podgate.dev"
 """Of the configurations, and of their entries: users see them in messages, so that they are written out here."""
+
+CONFIGURATIONS = (
+    ("MutatingWebhookConfiguration", NAME),
+    ("MutatingWebhookConfiguration", LATE_NAME),
+    ("ValidatingWebhookConfiguration", NAME),
+)
+"""Kind and name."""
+PATHS = [path_of(kind, name=name) for kind, name in CONFIGURATIONS]
 
 MARKER = "in-force.e2e.podgate.dev"
 NOBODY = "https://127.0.0.1:1/"

@@ -6,6 +6,7 @@ The table of docs/calls.md is made here; PODGATE_UPDATE_GOLDEN=1 writes it anew.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,9 @@ import pytest
 
 from tests.e2e.client import JSON_PATCH, Json, path_of
 from tests.e2e.cluster import ADMIN, ALICE, ROOT
+from tests.e2e.neighbour import neighbour, one_gpu
 from tests.e2e.podgate import SHIPPED, SITE, Podgate, write_policies
+from tests.e2e.registration import LATE, MUTATE
 from tests.e2e.workloads import container, deployment, pod
 
 if TYPE_CHECKING:
@@ -25,7 +28,9 @@ if TYPE_CHECKING:
     Step = Callable[[Cluster, str], object]
 
 PAGES: Mapping[str, Path] = {"en": ROOT / "docs" / "calls.md", "zh": ROOT / "docs" / "zh" / "calls.md"}
-ENTRIES: Mapping[str, str] = {"mutate": "m", "validate/fail": "f", "validate/ignore": "i"}
+MUTATING: Mapping[str, str] = {MUTATE: "m", LATE: "l"}
+"""Both are answered by one route, so that the API server is asked; controllers create no pods and claims here."""
+VALIDATING: Mapping[str, str] = {"validate/fail": "f", "validate/ignore": "i"}
 NONE = "·"
 
 
@@ -131,13 +136,19 @@ def web(name: str, gpus: int = 0) -> Callable[[str], Json]:
     return lambda at: deployment(name, at, {"containers": [container(gpus=gpus)]}, replicas=0)
 
 
-def claim(namespace: str) -> Json:
+def claim(namespace: str, name: str = "data", **spec: str) -> Json:
+    requests = {"requests": {"storage": "1Gi"}}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "data", "namespace": namespace},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": requests} | spec,
     }
+
+
+def is_given_a_gpu(cluster: Cluster, namespace: str) -> None:
+    with neighbour(cluster, cluster.folder / f"later-{namespace}", one_gpu):
+        cluster.client(ALICE).create(pod("given", namespace))
 
 
 LABEL = {"metadata": {"labels": {"team": "vision"}}}
@@ -145,6 +156,10 @@ RUNNING = {"status": {"phase": "Running"}}
 SPOT: Json = {"tolerations": [{"key": "example.com/spot", "operator": "Exists"}]}
 LINUX: Json = {"nodeSelector": {"kubernetes.io/os": "linux"}}
 ZONE: Json = {"nodeSelector": {"topology.kubernetes.io/zone": "a"}}
+PLACED: Json = {
+    "nodeSelector": {"nvidia.com/gpu.present": "true"},
+    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+}
 CACHE: Json = {"volumes": [{"name": "cache", "hostPath": {"path": "/var/cache/models"}}]}
 QUIET = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}]
 FORGED = {"podgate.dev/policies": "9b60a0e4af93"}
@@ -155,6 +170,16 @@ ACTS = (
     Act("plain pod: status", "普通 Pod：更新状态", changes("Pod", "plain", RUNNING, "status")),
     Act("plain pod: deleted", "普通 Pod：删除", ends("Pod", "plain")),
     Act("GPU pod: created", "GPU Pod：创建", creates(lambda at: pod("gpu", at, 1))),
+    Act(
+        "GPU pod placed by its author: created",
+        "作者已指定位置的 GPU Pod：创建",
+        creates(lambda at: pod("placed", at, 1, **PLACED)),
+    ),
+    Act(
+        "plain pod that a later webhook gives a GPU: created",
+        "由之后的 webhook 添加 GPU 的普通 Pod：创建",
+        is_given_a_gpu,
+    ),
     Act("GPU pod: label", "GPU Pod：修改标签", changes("Pod", "gpu", LABEL)),
     Act("GPU pod: image", "GPU Pod：修改镜像", sets_image("Pod", "gpu")),
     Act("GPU pod: status", "GPU Pod：更新状态", changes("Pod", "gpu", RUNNING, "status")),
@@ -195,6 +220,11 @@ ACTS = (
     Act("GPU Deployment: image", "GPU Deployment：修改镜像", sets_image("Deployment", "gpu")),
     Act("GPU Deployment: deleted", "GPU Deployment：删除", ends("Deployment", "gpu")),
     Act("claim: created", "存储声明：创建", creates(claim)),
+    Act(
+        "claim that names its class: created",
+        "写明存储类的存储声明：创建",
+        creates(lambda at: claim(at, "named", storageClassName="ceph-block")),
+    ),
     Act("claim: label", "存储声明：修改标签", changes("PersistentVolumeClaim", "data", LABEL)),
     Act("claim: deleted", "存储声明：删除", ends("PersistentVolumeClaim", "data")),
 )
@@ -211,19 +241,31 @@ def counted(
     """The calls of each act under a policy set: a column."""
 
     def count(policies: PolicySet) -> list[str]:
-        podgate = start_podgate(policies.written(tmp_path / "policies"))
+        podgate = start_podgate(policies.written(tmp_path / "policies"), settled=True)
         register(podgate)
-        return [calls(podgate, partial(act.do, cluster, namespace), namespace) for act in ACTS]
+        return [calls(cluster, podgate, partial(act.do, cluster, namespace), namespace) for act in ACTS]
 
     return count
 
 
-def calls(podgate: Podgate, step: Callable[[], object], namespace: str) -> str:
+def calls(cluster: Cluster, podgate: Podgate, step: Callable[[], object], namespace: str) -> str:
     """A letter for each entry that a step calls; a patch calls it again where somebody else wrote meanwhile."""
-    before = len(reviews(podgate, namespace))
+    before, counts = len(reviews(podgate, namespace)), counted_by(cluster)
     step()
-    made = {ENTRIES[each["webhook"]] for each in reviews(podgate, namespace)[before:]}
-    return " ".join(sorted(made, key="mfi".index)) or NONE
+    made = {VALIDATING.get(each["webhook"], "") for each in reviews(podgate, namespace)[before:]}
+    made |= {MUTATING[entry] for entry in (counted_by(cluster) - counts)}
+    return " ".join(sorted(made - {""}, key="mlfi".index)) or NONE
+
+
+def counted_by(cluster: Cluster) -> Counter[str]:
+    """How often the API server has called our mutating entries."""
+    found: Counter[str] = Counter()
+    for line in cluster.metrics().splitlines():
+        if line.startswith("apiserver_admission_webhook_request_total{"):
+            found.update(
+                {each: int(float(line.split()[-1])) for each in MUTATING if f'name="{each}"' in line}
+            )
+    return found
 
 
 def reviews(podgate: Podgate, namespace: str) -> list[Json]:

@@ -19,11 +19,11 @@ import orjson
 import pytest
 
 from certs.rotate import is_issued_by, split_bundle
-from tests.e2e.client import HOST, ApiError, Json, path_of
+from tests.e2e.client import HOST, ApiError, Json
 from tests.e2e.cluster import ROOT
 from tests.e2e.deployed import own_address
 from tests.e2e.podgate import PROGRAM, SHIPPED, SITE, Podgate
-from tests.e2e.registration import FAIL, NAME
+from tests.e2e.registration import CONFIGURATIONS, FAIL, NAME, PATHS
 from tests.e2e.waiting import stays, wait_for
 from tests.e2e.workloads import pod
 from tests.server.running import free_port
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tests.e2e.cluster import Cluster
 
 CA, TLS, LEASE, PAUSE, SERVICE = "podgate-ca", "podgate-tls", "podgate-controller", "podgate-pause", "podgate"
-CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 #: One kubelet is quick, one is slow; the controller is told that they take eight seconds at most.
 KUBELET_SECONDS = (0.5, 4.0)
 WAITS = ("--api-server-lag", "3", "--secret-sync", "8")
@@ -168,14 +167,14 @@ class Site:
         data = self.cluster.admin.read("Secret", self.own, name)["data"]
         return {key: b64decode(value) for key, value in data.items()}
 
-    def configuration(self, kind: str) -> Json:
-        return self.cluster.admin.read(kind, "", NAME)
+    def configuration(self, kind: str, name: str = NAME) -> Json:
+        return self.cluster.admin.read(kind, "", name)
 
     def entries(self) -> list[Json]:
         return [
             entry
-            for kind in CONFIGURATIONS
-            for entry in self.configuration(kind)["webhooks"]
+            for which in CONFIGURATIONS
+            for entry in self.configuration(*which)["webhooks"]
             if entry["name"].endswith(".podgate.dev")
         ]
 
@@ -272,9 +271,9 @@ def test_a_first_start_makes_everything_and_blocks_only_when_a_review_succeeds(s
     wait_for(site.blocks, "Fail is in force", 40)
     wait_for(lambda: not site._fault(), "a pod is mutated")
     before = controller.metric("podgate_controller_writes_total{")
-    versions = [site.configuration(kind)["metadata"]["resourceVersion"] for kind in CONFIGURATIONS]
+    versions = [site.configuration(*which)["metadata"]["resourceVersion"] for which in CONFIGURATIONS]
     stays(lambda: controller.metric("podgate_controller_writes_total{") == before, "nothing is written", 13)
-    assert versions == [site.configuration(kind)["metadata"]["resourceVersion"] for kind in CONFIGURATIONS]
+    assert versions == [site.configuration(*which)["metadata"]["resourceVersion"] for which in CONFIGURATIONS]
 
 
 def test_two_hand_overs_under_load_the_second_with_a_killed_leader(running: Site) -> None:
@@ -323,7 +322,7 @@ def test_what_somebody_changes_is_repaired_and_what_he_adds_stays(running: Site)
     wait_for(
         lambda: (
             all(held == (running.signer(),) for held in running.bundles())
-            and running.entries()[1]["timeoutSeconds"] != 30
+            and running.configuration("ValidatingWebhookConfiguration")["webhooks"][1]["timeoutSeconds"] != 30
         ),
         "it is repaired",
         30,
@@ -332,8 +331,9 @@ def test_what_somebody_changes_is_repaired_and_what_he_adds_stays(running: Site)
     assert repaired["metadata"]["labels"]["theirs"] == "stays"
     assert repaired["metadata"]["annotations"]["example.org/theirs"] == "stays"
     assert "theirs.example.org" in [entry["name"] for entry in repaired["webhooks"]]
-    admin.delete(path_of("MutatingWebhookConfiguration", name=NAME))
-    wait_for(lambda: running.configuration("MutatingWebhookConfiguration"), "it is there again", 20)
+    for path in PATHS:
+        admin.delete(path)
+    wait_for(lambda: all(map(admin.exists, PATHS)), "they are there again", 20)
 
 
 def test_nothing_is_repaired_during_a_pause(running: Site) -> None:
@@ -344,10 +344,10 @@ def test_nothing_is_repaired_during_a_pause(running: Site) -> None:
     admin.create({**head, "metadata": {"name": PAUSE, "namespace": running.own}, "data": data})
     controller = running.controller("a")
     wait_for(lambda: any(line["event"].startswith("paused") for line in controller.log()), "it pauses", 20)
-    path = path_of("MutatingWebhookConfiguration", name=NAME)
-    admin.delete(path)
-    stays(lambda: not admin.exists(path), "it is away", 12)
-    wait_for(lambda: admin.exists(path), "the pause ends by itself", 45)
+    for path in PATHS:
+        admin.delete(path)
+    stays(lambda: not any(map(admin.exists, PATHS)), "they are away", 12)
+    wait_for(lambda: all(map(admin.exists, PATHS)), "the pause ends by itself", 45)
 
 
 def rotate(site: Site) -> None:

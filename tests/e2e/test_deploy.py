@@ -16,6 +16,7 @@ import yaml
 from tests.e2e.client import ApiError, path_of
 from tests.e2e.control_plane import CONTROLLERS
 from tests.e2e.podgate import PROGRAM, SHIPPED
+from tests.e2e.registration import PATHS
 from tests.e2e.waiting import wait_for
 from webhook.watch import WATCHED
 
@@ -241,6 +242,7 @@ CONTROLLER_MAY = {
     "create the Secret of the CA": secret("podgate-ca"),
     "create its Lease": lease("podgate-controller"),
     "create the mutating configuration": configuration(MUTATING, "gate.podgate.dev"),
+    "create the late configuration": configuration(MUTATING, "zzz.gate.podgate.dev"),
     "create the validating configuration": configuration(VALIDATING, "gate.podgate.dev"),
     "read the Service": Call("GET", path_of("Service", NAMESPACE, "podgate")),
     "list the EndpointSlices": Call("GET", path_of("EndpointSlice", NAMESPACE)),
@@ -262,6 +264,12 @@ CONTROLLER_MAY_NOT = {
     "list webhook configurations": Call("GET", path_of(MUTATING)),
     "change another webhook configuration": Call(
         "PUT", path_of(VALIDATING, name="another"), {"metadata": {"name": "another"}}, DRY
+    ),
+    "change a late configuration that validates": Call(
+        "PUT",
+        path_of(VALIDATING, name="zzz.gate.podgate.dev"),
+        {"metadata": {"name": "zzz.gate.podgate.dev"}},
+        DRY,
     ),
     "delete its webhook configuration": Call("DELETE", path_of(MUTATING, name="gate.podgate.dev"), None, DRY),
     "list namespaces": Call("GET", path_of("Namespace")),
@@ -331,8 +339,8 @@ class TestProcesses:
         assert (first.returncode, first.stdout) == (0, "changed\n"), first.stderr
         second = run_controller(deployed, "--enforce")
         assert (second.returncode, second.stdout) == (0, "unchanged\n"), second.stderr
-        for kind in (MUTATING, VALIDATING):
-            entries = cluster.admin.read(kind, "", "gate.podgate.dev")["webhooks"]
+        for path in PATHS:
+            entries = cluster.admin.get(path)["webhooks"]
             assert {entry["failurePolicy"] for entry in entries} == {"Ignore"}, (
                 "no replica answers: nothing may block"
             )

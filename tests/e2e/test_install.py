@@ -17,6 +17,7 @@ from tests.e2e.client import ApiError, Json, path_of
 from tests.e2e.cluster import ADMIN, ALICE, NODE, ROOT, Cluster, Ran
 from tests.e2e.nodes import H100
 from tests.e2e.podgate import write_policies
+from tests.e2e.registration import PATHS
 from tests.e2e.waiting import stays, wait_for
 from tests.e2e.workloads import container, deployment, pod
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
     from tests.e2e.podgate import Podgate
 
-NAME = "gate.podgate.dev"
-KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-PATHS = [path_of(kind, name=NAME) for kind in KINDS]
 COMMAND_SECONDS = 60
 
 Command = Callable[..., Ran]
@@ -106,6 +104,7 @@ def test_the_api_server_takes_the_configurations_of_all_policies_and_a_second_in
     second = command("install", *words_for(podgate))
     assert [line for line in second.out.splitlines() if "gate.podgate.dev:" in line] == [
         "MutatingWebhookConfiguration gate.podgate.dev: unchanged",
+        "MutatingWebhookConfiguration zzz.gate.podgate.dev: unchanged",
         "ValidatingWebhookConfiguration gate.podgate.dev: unchanged",
     ]
     assert configurations(cluster) == stored
@@ -388,7 +387,7 @@ def test_uninstall_under_load_holds_up_nobody_and_leaves_nothing(
     for thread in threads:
         thread.join()
     assert (removed.code, removed.err, failures) == (0, "", [])
-    assert [cluster.admin.exists(path) for path in PATHS] == [False, False]
+    assert [cluster.admin.exists(path) for path in PATHS] == [False] * 3
     podgate.stop()
     stays(
         lambda: not isinstance(tried(cluster, pod("gpu", namespace, gpus=9)), ApiError),
@@ -396,7 +395,7 @@ def test_uninstall_under_load_holds_up_nobody_and_leaves_nothing(
         1,
     )
     again = command("uninstall")
-    assert (again.code, again.out.count("not there")) == (0, 2)
+    assert (again.code, again.out.count("not there")) == (0, 3)
 
 
 def test_a_pause_lets_policies_audit_and_ends_by_itself(
@@ -519,10 +518,10 @@ def test_the_doctor_finds_each_fault(
             "webhooks": [entry],
         }
     )
-    stored = cluster.admin.call("GET", PATHS[1]).body
+    stored = cluster.admin.call("GET", PATHS[-1]).body
     stored["webhooks"][0]["objectSelector"] = {"matchLabels": {"gate": "on"}}
     stored["webhooks"].pop()
-    cluster.admin.call("PUT", PATHS[1], stored)
+    cluster.admin.call("PUT", PATHS[-1], stored)
     podgate.new_certificate()
     podgate.restart()
     found = examined(podgate)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.client import Json, path_of
-from tests.e2e.neighbour import neighbour
+from tests.e2e.neighbour import gives, neighbour
 from tests.e2e.nodes import A100, ASCEND, ASCEND_NODES, CPU, DECOY, GPU, H100, IB, ROCE
 from tests.e2e.podgate import SHIPPED, SITE, Podgate, write_policies
 from tests.e2e.pods import bound_pods, node_of, nodes_of, reason_of_pending
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.e2e.cluster import Cluster
-    from tests.e2e.neighbour import Patch
 
 pytestmark = pytest.mark.usefixtures("scheduler")
 
@@ -120,18 +119,6 @@ def test_the_pods_of_a_pytorch_job(
     assert decoy_is_empty(cluster)
 
 
-def gives_the_accelerators(pod: Json) -> Patch:
-    """The neighbour: what this pod asks for is given to all that ask for no accelerator."""
-    resources = pod["spec"]["containers"][0]["resources"]
-
-    def patch(thing: Json) -> list[Json]:
-        (container,) = thing["spec"]["containers"]
-        is_done = GPU in container["resources"].get("limits", {})
-        return [] if is_done else [{"op": "add", "path": "/spec/containers/0/resources", "value": resources}]
-
-    return patch
-
-
 def said_of(stored: Json) -> Json:
     """All that podgate says it has changed in a pod."""
     annotations = stored["metadata"]["annotations"]
@@ -151,7 +138,7 @@ def test_what_a_later_webhook_gives_accelerators_lands_as_if_its_author_had_writ
     serve(pool)
     master = pytorch_pod("llm", namespace, "master", 0)
     cluster.admin.create(master)
-    with neighbour(cluster, tmp_path / "later", gives_the_accelerators(master)):
+    with neighbour(cluster, tmp_path / "later", gives(master["spec"]["containers"][0]["resources"])):
         cluster.admin.create(pytorch_pod("llm", namespace, "worker", 0, gpus=0))
     pods = written, given = bound_pods(cluster, namespace, 2)
     assert said_of(given) == said_of(written)

@@ -21,6 +21,7 @@ from tests.e2e.client import HOST, ApiError, Json, path_of
 from tests.e2e.cluster import ADMIN, ROOT, Ran
 from tests.e2e.deployed import NAMESPACE, WEBHOOK, Nodes, endpoint_slice
 from tests.e2e.podgate import STOP_SECONDS
+from tests.e2e.registration import LATE_NAME, NAME, PATHS
 from tests.e2e.waiting import stays, wait_for
 from tests.e2e.workloads import pod
 from tests.operations_page import NOT_RUN, PAGE, Command, commands
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from tests.e2e.cluster import Cluster
     from tests.e2e.podgate import Podgate
 
-NAME = "gate.podgate.dev"
-KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 PAUSE = path_of("ConfigMap", NAMESPACE, "podgate-pause")
 COMMAND_SECONDS = 120
 LOOK_SECONDS = 10
@@ -130,10 +129,9 @@ class Walk:
 
     def entries(self) -> list[Json]:
         """Our entries, [] where one of the configurations is not there."""
-        paths = [path_of(kind, name=NAME) for kind in KINDS]
-        if not all(map(self.cluster.admin.exists, paths)):
+        if not all(map(self.cluster.admin.exists, PATHS)):
             return []
-        return [entry for path in paths for entry in self.cluster.admin.get(path)["webhooks"]]
+        return [entry for path in PATHS for entry in self.cluster.admin.get(path)["webhooks"]]
 
     def blocks(self) -> bool:
         """Whether an outage would hold something up."""
@@ -336,7 +334,7 @@ def tells_nothing_yet(walk: Walk, ran: Ran) -> None:
 
 
 def tells_of_nothing_that_blocks(walk: Walk, ran: Ran) -> None:
-    assert [entry["failurePolicy"] for entry in walk.entries()] == ["Ignore"] * 3
+    assert [entry["failurePolicy"] for entry in walk.entries()] == ["Ignore"] * 4
 
 
 def stand_behind_a_service(walk: Walk) -> None:
@@ -371,7 +369,8 @@ ROLLOUT = "kubectl --namespace podgate-system rollout status deployment/podgate 
 NEW_CA = "kubectl --namespace podgate-system annotate secret podgate-ca podgate.dev/rotate=now"
 NEW_PAUSE = "kubectl --namespace podgate-system create configmap podgate-pause"
 CONFIGURATIONS = (
-    f"kubectl delete mutatingwebhookconfigurations,validatingwebhookconfigurations {NAME} --ignore-not-found"
+    "kubectl delete mutatingwebhookconfigurations,validatingwebhookconfigurations "
+    f"{NAME} {LATE_NAME} --ignore-not-found"
 )
 EMERGENCY = (
     "kubectl -n podgate-system delete configmap podgate-pause --ignore-not-found; "

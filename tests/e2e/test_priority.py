@@ -16,8 +16,7 @@ import pytest
 
 from tests.e2e.client import ApiError, Json, path_of
 from tests.e2e.cluster import ALICE, ROOT
-from tests.e2e.neighbour import EARLIER, LAST, neighbour
-from tests.e2e.nodes import GPU
+from tests.e2e.neighbour import EARLIER, LAST, neighbour, one_gpu
 from tests.e2e.podgate import write_policies
 from tests.e2e.registration import FAIL, IGNORE, MUTATE, patient
 from tests.e2e.waiting import wait_for
@@ -221,14 +220,6 @@ def label_by_wish(thing: Json) -> list[Json]:
     if not wish or LABEL in thing["metadata"].get("labels", {}):
         return []
     return [{"op": "add", "path": "/metadata/labels", "value": {LABEL: wish}}]
-
-
-def one_gpu(thing: Json) -> list[Json]:
-    """The neighbour: every pod gets a GPU."""
-    resources = {"limits": {GPU: "1"}, "requests": {GPU: "1"}}
-    (container,) = thing["spec"]["containers"]
-    is_done = GPU in container["resources"].get("limits", {})
-    return [] if is_done else [{"op": "add", "path": "/spec/containers/0/resources", "value": resources}]
 
 
 NEIGHBOURS: Mapping[str, Patch] = {"label": label_by_wish, "GPU": one_gpu}

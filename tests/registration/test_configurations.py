@@ -84,7 +84,7 @@ def test_the_late_configuration_is_the_first_for_creations_that_it_did_not_chang
     conditions = {each["name"]: each["expression"] for each in entry.pop("matchConditions")}
     late_conditions = {each["name"]: each["expression"] for each in late_entry.pop("matchConditions")}
     creations = {"name": "late.mutate.podgate.dev", "rules": [rule | {"operations": ["CREATE"]}]}
-    assert late_entry == entry | creations
+    assert late_entry == entry | creations | {"timeoutSeconds": 2}
     assert late_conditions == {
         "nothing-written": '!("podgate.dev/policies" in object.?metadata.?annotations.orValue({}))',
         **{name: conditions[name] for name in ("no-mirror-pod", "no-daemonset-pod")},

@@ -33,8 +33,9 @@ VALIDATE_IGNORE = "ignore.validate.podgate.dev"
 ENTRY_NAMES = (MUTATE, MUTATE_LATE, VALIDATE_FAIL, VALIDATE_IGNORE)
 
 MUTATING_TIMEOUT = 3
+LATE_TIMEOUT = 2
 VALIDATING_TIMEOUT = 2
-"""Seconds. A review takes milliseconds; the rest is for a replica that goes away, and a second one."""
+"""Seconds; where podgate hangs they add up. A review takes milliseconds; the rest is for a replica that goes away, and a second one."""
 
 NAMESPACE = "podgate-system"
 SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
@@ -167,6 +168,7 @@ class _Maker:
 
     def entry(self, name: str, path: str, entry: Entry, failure_policy: FailurePolicy) -> dict[str, Any]:
         called_for = rules(entry)
+        mutating_timeout = LATE_TIMEOUT if entry.late else MUTATING_TIMEOUT
         outside = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": list(self.excluded)}
         found: dict[str, Any] = {
             "name": name,
@@ -179,7 +181,7 @@ class _Maker:
             "objectSelector": {},  # whoever writes an object must not exempt it
             "rules": called_for,
             "sideEffects": "None",
-            "timeoutSeconds": MUTATING_TIMEOUT if entry.mutating else VALIDATING_TIMEOUT,
+            "timeoutSeconds": mutating_timeout if entry.mutating else VALIDATING_TIMEOUT,
         }
         return found | ({"reinvocationPolicy": "IfNeeded"} if entry.mutating else {})
 
