@@ -13,9 +13,9 @@ def refused(place: str, container: str = "m") -> str:
     )
 
 
-def unquoted(place: str, text: str, means: str, *, instead: str = "") -> str:
+def unquoted(place: str, text: str, means: str, *, instead: str = "", level: str = "warning") -> str:
     wanted = f'{instead}, or "{text}" in quotes' if instead else f'"{text}" in quotes'
-    return f'{place} warning: expected {wanted}, found unquoted "{text}", which Kubernetes reads as {means}'
+    return f'{place} {level}: expected {wanted}, found unquoted "{text}", which Kubernetes reads as {means}'
 
 
 CASES = (
@@ -83,13 +83,13 @@ CASES = (
         "I16",
         ("p-priv",),
         Report(
-            0,
+            2,
             {"Pod i16 in team-a": "unmatched"},
             problems=(
-                unquoted("15:10", "yes", "true", instead="true"),
-                unquoted("17:11", "y", "true", instead="true"),
-                unquoted("23:24", "on", "true", instead="true"),
-                unquoted("24:24", "NO", "false", instead="false"),
+                unquoted("15:10", "yes", "true", instead="true", level="error"),
+                unquoted("17:11", "y", "true", instead="true", level="error"),
+                unquoted("23:24", "on", "true", instead="true", level="error"),
+                unquoted("24:24", "NO", "false", instead="false", level="error"),
             ),
         ),
         acts=False,

@@ -403,6 +403,13 @@ spec:
     "check-duplicate-key": check(edited("    resources:\n", "    resources: {}\n    resources:\n", of=POD)),
     "check-bad-quantity": check(edited("16", "sixteen", of=POD)),
     "check-yaml-trap": check(edited("name: trainer", "name: trainer\n  labels:\n    debug: on", of=POD)),
+    "check-yaml-trap-where-a-boolean-stands": check(edited("spec:\n", "spec:\n  hostNetwork: on\n", of=POD)),
+    "check-label-of-nodes-that-is-no-text": check(
+        edited("spec:\n", "spec:\n  nodeSelector:\n    gpu: true\n", of=POD)
+    ),
+    "check-no-containers": check(edited("containers", "container", of=POD)),
+    "check-kind-in-small-letters": check(edited("kind: Pod", "kind: pod", of=POD)),
+    "check-no-api-version": check(edited("apiVersion: v1\n", "", of=POD)),
     "check-no-object": check(f"- a\n- b\n---\nname: x\n---\n{POD}"),
     "check-stray-list-item": check("apiVersion: v1\nkind: List\nitems:\n- trainer\n"),
     "check-other-kinds": check("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n"),
@@ -420,7 +427,10 @@ spec:
     "check-unknown-option": check(POD, "--fact facts"),
     "check-unknown-choice": check(POD, "--fail-on error"),
     "check-no-policies": Case("check pod.yaml", {"pod.yaml": POD}),
-    "check-nothing-matched": check("apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n", "--require-match"),
+    "check-nothing-matched": check(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers:\n  - name: web\n",
+        "--require-match",
+    ),
     "command-typo": Case("chekc pod.yaml"),
 }
 

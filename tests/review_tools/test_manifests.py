@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from webhook.documents import read_documents
+from webhook.documents.model import NOT_SHOWN
 from webhook.engine import Gate, review
 from webhook.facts import Facts
 from webhook.kube.templates import shipped_templates
@@ -18,8 +19,8 @@ POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "
 
 
 def problems(text: str) -> list[str]:
-    (document,) = read_documents(text.encode(), "a.yaml", strict=False).documents
-    return [str(problem).partition("\n")[0] for problem in problems_in(document, shipped_templates())]
+    reading = read_documents(text.encode(), "a.yaml", strict=False)
+    return [str(problem).partition("\n")[0] for problem in problems_in(reading, shipped_templates())]
 
 
 def test_the_request_of_a_pod() -> None:
@@ -132,7 +133,10 @@ PROBLEMS = {
         ],
     ),
     "maps and lists where text must stand": (
-        "apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: [x]\n  annotations:\n    b: {x: y}\n    c: {}",
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: [x]\n  annotations:\n    b: {x: z}\n    c: {}\n"
+            "spec:\n  containers: [{}]"
+        ),
         [
             "a.yaml:5:8: metadata.labels.a: expected text, found a list",
             "a.yaml:7:8: metadata.annotations.b: expected text, found a map",
@@ -180,14 +184,20 @@ PROBLEMS = {
         [],
     ),
     "in a container": (
-        "apiVersion: v1\nkind: Pod\nspec:\n  initContainers:\n  - name: i\n    resources:\n      requests:\n        cpu: some",
-        ["a.yaml:8:14: spec.initContainers[\"i\"].resources.requests.cpu: expected a quantity, found 'some'"],
+        (
+            "apiVersion: v1\nkind: Pod\nspec:\n  containers: [{}]\n  initContainers:\n  - name: i\n    resources:\n"
+            "      requests:\n        cpu: some"
+        ),
+        ["a.yaml:9:14: spec.initContainers[\"i\"].resources.requests.cpu: expected a quantity, found 'some'"],
     ),
     "in a pod's own resources and overhead": (
-        "apiVersion: v1\nkind: Pod\nspec:\n  overhead:\n    cpu: [1]\n  resources:\n    limits:\n      cpu: true",
+        (
+            "apiVersion: v1\nkind: Pod\nspec:\n  containers: [{}]\n  overhead:\n    cpu: [1]\n  resources:\n"
+            "    limits:\n      cpu: true"
+        ),
         [
-            "a.yaml:5:10: spec.overhead.cpu: expected a quantity, found a list",
-            "a.yaml:8:12: spec.resources.limits.cpu: expected a quantity, found the boolean true",
+            "a.yaml:6:10: spec.overhead.cpu: expected a quantity, found a list",
+            "a.yaml:9:12: spec.resources.limits.cpu: expected a quantity, found the boolean true",
         ],
     ),
     "in a claim": (
@@ -225,6 +235,103 @@ PROBLEMS = {
         "kind: List\nitems:\n- kind: List\n  items:\n  - text\n  - kind: Thing",
         ["a.yaml:5:5: expected a Kubernetes object (a map), found text"],
     ),
+    "names that are no text": (
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: 7\n  namespace: true\nspec:\n  containers: [{name: 1, image: 2.5}]",
+        [
+            "a.yaml:4:9: metadata.name: expected text, found a number",
+            "a.yaml:5:14: metadata.namespace: expected text, found a boolean",
+            "a.yaml:7:23: spec.containers[0].name: expected text, found a number",
+            "a.yaml:7:33: spec.containers[0].image: expected text, found a number",
+        ],
+    ),
+    "labels of nodes and values of taints that are no text": (
+        (
+            "apiVersion: v1\nkind: Pod\nspec:\n  nodeSelector:\n    gpu: true\n    zone: 'true'\n"
+            "  tolerations:\n  - value: 1\n    tolerationSeconds: 5\n"
+            "  affinity:\n    nodeAffinity:\n      requiredDuringSchedulingIgnoredDuringExecution:\n"
+            "        nodeSelectorTerms:\n        - matchExpressions:\n          - {key: gpu, values: ['a', 1]}\n"
+            "      preferredDuringSchedulingIgnoredDuringExecution:\n      - weight: 1\n        preference:\n"
+            "          matchExpressions:\n          - {key: 5}\n  containers: [{}]"
+        ),
+        [
+            "a.yaml:5:10: spec.nodeSelector.gpu: expected text, found a boolean",
+            "a.yaml:8:12: spec.tolerations[0].value: expected text, found a number",
+            (
+                "a.yaml:15:38: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."
+                'nodeSelectorTerms[0].matchExpressions["gpu"].values[1]: expected text, found a number'
+            ),
+            (
+                "a.yaml:20:19: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]."
+                "preference.matchExpressions[0].key: expected text, found a number"
+            ),
+        ],
+    ),
+    "a mount that is no text": (
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - volumeMounts:\n    - name: a\n      mountPath: 1",
+        ['a.yaml:7:18: spec.containers[0].volumeMounts["a"].mountPath: expected text, found a number'],
+    ),
+    "a claim's classes and modes that are no text": (
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nspec:\n  storageClassName: 1\n  accessModes: [2]",
+        [
+            "a.yaml:4:21: spec.storageClassName: expected text, found a number",
+            "a.yaml:5:17: spec.accessModes[0]: expected text, found a number",
+        ],
+    ),
+    "a template of a claim with a class that is no text": (
+        "apiVersion: apps/v1\nkind: StatefulSet\nspec:\n  volumeClaimTemplates:\n  - spec:\n      storageClassName: 1",
+        [
+            "a.yaml:6:25: spec.volumeClaimTemplates[0].spec.storageClassName: expected text, found a number",
+        ],
+    ),
+    "a pod without a spec": (
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a",
+        ["a.yaml:1:1: spec.containers: expected at least one container, found nothing (null)"],
+    ),
+    "a pod whose containers are misspelt": (
+        "apiVersion: v1\nkind: Pod\nspec:\n  contianers: [{}]",
+        ["a.yaml:4:3: spec.containers: expected at least one container, found nothing (null)"],
+    ),
+    "containers that are no list": (
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers: {}",
+        ["a.yaml:4:15: spec.containers: expected at least one container, found an empty map"],
+    ),
+    "no containers in a Deployment": (
+        "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:\n      containers: []",
+        ["a.yaml:6:19: spec.template.spec.containers: expected at least one container, found an empty list"],
+    ),
+    "no containers where a controller may add them": (
+        (
+            "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nspec:\n  predictor:\n    model:\n"
+            "      storageUri: pvc://a"
+        ),
+        [],
+    ),
+    "a kind in small letters": (
+        "apiVersion: apps/v1\nkind: deployment",
+        ["a.yaml:2:7: kind: expected Deployment, found 'deployment'"],
+    ),
+    "a kind in another group": (
+        "apiVersion: v1\nkind: Deployment",
+        ["a.yaml:1:13: apiVersion: expected apps/v1 for a Deployment, found 'v1'"],
+    ),
+    "a kind in the group that it has left": (
+        "apiVersion: extensions/v1beta1\nkind: DaemonSet",
+        ["a.yaml:1:13: apiVersion: expected apps/v1 for a DaemonSet, found 'extensions/v1beta1'"],
+    ),
+    "a version that was never there": (
+        "apiVersion: v1beta1\nkind: Pod",
+        ["a.yaml:1:13: apiVersion: expected v1 for a Pod, found 'v1beta1'"],
+    ),
+    "a kind without its group": (
+        "kind: Pod",
+        ["a.yaml:1:1: apiVersion: expected v1 for a Pod, found nothing (null)"],
+    ),
+    "a kind of its own group with a name that others have": (
+        "apiVersion: batch.example.com/v1\nkind: Job",
+        [],
+    ),
+    "a core kind with a name that another group has with pods": ("apiVersion: v1\nkind: Service", []),
+    "small letters in another group": ("apiVersion: example.com/v1\nkind: pod", []),
 }
 
 
@@ -242,16 +349,36 @@ def test_facts_come_from_objects_only() -> None:
 
 
 def test_a_part_of_a_byte_is_a_warning() -> None:
-    (document,) = read_documents(PROBLEMS["a part of a byte"][0].encode(), "a.yaml", strict=False).documents
-    (problem,) = problems_in(document, KINDS)
+    reading = read_documents(PROBLEMS["a part of a byte"][0].encode(), "a.yaml", strict=False)
+    (problem,) = problems_in(reading, KINDS)
     assert problem.is_warning
 
 
-def test_what_was_warned_of_is_not_said_again() -> None:
-    reading = read_documents(
-        b"apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: yes\n    b: 1", "a.yaml", strict=False
-    )
-    warned = {problem.position for problem in reading.problems}
-    (document,) = reading.documents
-    said = [str(problem).partition("\n")[0] for problem in problems_in(document, KINDS, warned)]
-    assert said == ["a.yaml:6:8: metadata.labels.b: expected text, found a number"]
+WORDS = b"""\
+apiVersion: v1
+kind: Pod
+metadata:
+  labels:
+    a: yes
+    b: 1
+spec:
+  hostNetwork: yes
+  containers: [{}]
+"""
+
+
+def test_a_word_that_is_read_as_a_boolean_is_said_once_and_an_error_where_text_must_stand() -> None:
+    reading = read_documents(WORDS, "a.yaml", strict=False)
+    word = 'expected true, or "yes" in quotes, found unquoted "yes", which Kubernetes reads as true'
+    assert [(each.position, each.is_warning, each.message) for each in problems_in(reading, KINDS)] == [
+        ((5, 8), False, word),
+        ((6, 8), False, "metadata.labels.b: expected text, found a number"),
+        ((8, 16), True, word),
+    ]
+
+
+def test_a_word_in_a_file_of_facts_is_not_shown() -> None:
+    reading = read_documents(WORDS, "a.yaml", strict=False)
+    first, second, third = problems_in(reading, KINDS, quoted=False)
+    assert first.message == third.message == NOT_SHOWN
+    assert (first.is_warning, second.is_warning, third.is_warning) == (False, False, True)

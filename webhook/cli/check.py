@@ -275,11 +275,8 @@ def read(
     problems = list(inputs.problems)
     for source, data in inputs.files:
         reading = read_documents(data, source, strict=False)
-        warned = {problem.position for problem in reading.problems}
-        found = (each for document in reading.documents for each in problems_in(document, templates, warned))
         documents.extend(reading.documents)
-        said = reading.problems if quoted else [problem.without_text() for problem in reading.problems]
-        problems.extend(sorted((*said, *found), key=lambda problem: problem.position or (0, 0)))
+        problems.extend(problems_in(reading, templates, quoted=quoted))
     return documents, problems
 
 

@@ -1,10 +1,10 @@
 """Objects in files, as if they were sent to a cluster, and facts in files."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from webhook.documents import Document, Path, Position, Problem, listed_objects
+from webhook.documents import Document, Path, Problem, Reading, listed_objects
 from webhook.documents.schema import shown, shown_kind
 from webhook.engine import Outcome
 from webhook.facts import Facts
@@ -24,16 +24,31 @@ from webhook.kube.templates import (
 )
 
 CORE_RESOURCES = {"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims"}
+OWN_GROUPS = ("", "apps", "batch")
+"""Kubernetes' own groups of kinds with pods; none of them is defined in another group as well."""
+
+FORMER_GROUP = "extensions"
+"""Where Deployments and their like were until 1.16 (kubernetes/kubernetes:CHANGELOG/CHANGELOG-1.16.md)."""
+
 OBJECT_HINT = "a manifest starts with apiVersion and kind"
 QUANTITY_HINT = "write a number, or one with a suffix, as in 8, 500m or 64Gi"
 BYTES_HINT = "m means thousandths; write Mi for mebibytes"
 TEXT_HINT = "put it in quotes"
+CONTAINERS_HINT = "Kubernetes refuses a pod without containers; look at the spelling and the indentation"
 
 BYTES = ("memory", "ephemeral-storage", "storage")
 """Resources that are counted in whole bytes (kubernetes/kubernetes:pkg/api/pod/warnings.go, "fractional byte value")."""
 
 UNKNOWN_KIND = "of kinds that are not known to make pods (--kinds FILE describes more)"
 NO_TEMPLATE = "without a pod template"
+
+NAME_TEXTS = ("name", "generateName", "namespace")
+POD_TEXTS = ("nodeName", "priorityClassName", "runtimeClassName", "schedulerName", "serviceAccountName")
+TOLERATION_TEXTS = ("key", "operator", "value", "effect")
+CONTAINER_TEXTS = ("name", "image")
+MOUNT_TEXTS = ("name", "mountPath")
+CLAIM_TEXTS = ("storageClassName", "volumeName")
+"""Fields of one text that policies read, or that YAML easily reads as something else."""
 
 LONGEST_MESSAGE = 1000
 """Characters; a field path of a manifest may hold any text."""
@@ -72,21 +87,41 @@ def manifests_in(document: Document) -> Iterator[Manifest]:
         yield Manifest(document, base, value)
 
 
-def problems_in(
-    document: Document, templates: TemplateKinds, warned: Collection[Position | None] = ()
-) -> Iterator[Problem]:
-    """What is no object where one must stand, and what is no quantity or no text in a pod, a claim or a template of either.
+def problems_in(reading: Reading, templates: TemplateKinds, *, quoted: bool = True) -> list[Problem]:
+    """All that is wrong with a file of manifests, from top to bottom.
+
+    That is, besides what reading it found: what is no object where one must stand, what is no quantity or no text in a
+    pod, a claim or a template of either, and what Kubernetes would find no containers in.
 
     Args:
-        document: one of a file of manifests, of any shape.
+        reading: of the file; its objects may be of any shape.
         templates: the kinds that make pods.
-        warned: where a value was found already that is not read as it is written; that it is no text need not be said as well.
+        quoted: whether a fault may be shown with the text that stands there.
     """
+    found = [each for document in reading.documents for each in _problems_of(document, templates)]
+    refused = {each.position for each in found if not each.is_warning}
+    read = {each.position for each in reading.problems}
+    # A word that YAML reads as a boolean is a warning; where a text must stand, Kubernetes refuses the object.
+    said = [
+        replace(
+            each if quoted else each.without_text(),
+            is_warning=each.is_warning and each.position not in refused,
+        )
+        for each in reading.problems
+    ]
+    said += (each for each in found if each.position not in read)
+    return sorted(said, key=lambda each: each.position or (0, 0))
+
+
+def _problems_of(document: Document, templates: TemplateKinds) -> Iterator[Problem]:
     yield from _strays(document, (), document.value)
     for manifest in manifests_in(document):
         if _resource_of(manifest.value, templates):
             yield from _no_quantities(manifest, templates)
-            yield from (each for each in _no_texts(manifest, templates) if each.position not in warned)
+            yield from _no_texts(manifest, templates)
+            yield from _no_containers(manifest, templates)
+        else:
+            yield from _other_kind(manifest, templates)
 
 
 def request_for(
@@ -171,6 +206,10 @@ def _resource_of(thing: Mapping[str, Any], templates: TemplateKinds) -> _Resourc
     return _Resource(group, version, kind, known.resource.removesuffix(f".{group}")) if known else None
 
 
+def _known_kind(thing: Mapping[str, Any], templates: TemplateKinds) -> TemplateKind | None:
+    return templates.kind_of(str(thing.get("apiVersion")).rpartition("/")[0], str(thing.get("kind")))
+
+
 def _kind_of(outcome: Outcome) -> TemplateKind | None:
     return outcome.policy_set.templates.kind_of(outcome.request.group, outcome.request.kind)
 
@@ -200,6 +239,43 @@ def _no_texts(manifest: Manifest, templates: TemplateKinds) -> Iterator[Problem]
             yield _fault(manifest, path, f"expected text, found {shown_kind(value)}", TEXT_HINT)
 
 
+def _no_containers(manifest: Manifest, templates: TemplateKinds) -> Iterator[Problem]:
+    """A pod without containers; of another's kinds it may be the controller that adds them."""
+    thing = manifest.value
+    kind = _known_kind(thing, templates)
+    if kind is None:
+        specs: tuple[Path, ...] = (("spec",),) if thing.get("kind") == "Pod" else ()
+    else:
+        own = kind.group in OWN_GROUPS
+        places = [to_object_path(each, ("spec",)) for each in (templates_of(kind, thing) if own else ())]
+        specs = tuple(place for place in places if place)
+    for spec in specs:
+        path = (*spec, "containers")
+        if not list_at(thing, path):
+            found = shown_kind(value_at(thing, path))
+            yield _fault(manifest, path, f"expected at least one container, found {found}", CONTAINERS_HINT)
+
+
+def _other_kind(manifest: Manifest, templates: TemplateKinds) -> Iterator[Problem]:
+    """A kind that is almost one that is reviewed: passed over, it would look as if all were well with it."""
+    api_version, kind = (_text(manifest.value.get(key)) for key in ("apiVersion", "kind"))
+    group = api_version.rpartition("/")[0]
+    for other, name in _named_like(kind, templates):
+        if other == group and api_version and kind != name:
+            yield _fault(manifest, ("kind",), f"expected {name}, found {shown(kind)}", f"write kind: {name}")
+        elif kind == name and other in OWN_GROUPS and group in (*OWN_GROUPS, FORMER_GROUP):
+            wanted = f"{other}/v1".removeprefix("/")
+            message = f"expected {wanted} for a {name}, found {shown(api_version or None)}"
+            yield _fault(manifest, ("apiVersion",), message, f"write apiVersion: {wanted}")
+
+
+def _named_like(kind: str, templates: TemplateKinds) -> list[tuple[str, str]]:
+    """Group and name of the reviewed kinds that have this name, large letters or small."""
+    core = [("", name) for name in CORE_RESOURCES]
+    known = (*core, *((each.group, each.kind) for each in templates.kinds))
+    return [(group, name) for group, name in known if name.lower() == kind.lower()]
+
+
 def _expected(manifest: Manifest, path: Path, expected: str, hint: str) -> Problem:
     found = shown(value_at(manifest.value, path))
     return _fault(manifest, path, f"expected {expected}, found {found}", hint)
@@ -212,38 +288,76 @@ def _fault(manifest: Manifest, path: Path, text: str, hint: str) -> Problem:
 
 
 def _texts(thing: Mapping[str, Any], templates: TemplateKinds) -> Iterator[Path]:
-    """Where text must stand in a pod or claim, or in an object's templates of pods."""
+    """Where text must stand in a pod or claim, or in an object's templates of either."""
     yield from _of_metadata(thing, ("metadata",))
-    kind = templates.kind_of(str(thing.get("apiVersion")).rpartition("/")[0], str(thing.get("kind")))
+    kind = _known_kind(thing, templates)
     if kind is None:
-        yield from _of_containers(thing) if thing.get("kind") == "Pod" else ()
+        yield from _of_pod_spec(thing) if thing.get("kind") == "Pod" else _of_claim(thing, ("spec",))
         return
     for template in templates_of(kind, thing):
         if template.metadata_path is not None:
             yield from _of_metadata(thing, template.metadata_path)
         pod = virtual_pod(kind, thing, template)
-        places = (to_object_path(template, path) for path in _of_containers(pod))
+        places = (to_object_path(template, path) for path in _of_pod_spec(pod))
         yield from (place for place in places if place)
+    for claim in claim_templates_of(kind, thing):
+        yield from _of_metadata(thing, (*claim, "metadata"))
+        yield from _of_claim(thing, (*claim, "spec"))
 
 
 def _of_metadata(thing: Mapping[str, Any], base: Path) -> Iterator[Path]:
+    yield from _each(base, NAME_TEXTS)
     for part in ("labels", "annotations"):
-        for name in mapping_at(thing, (*base, part)):
-            yield *base, part, name
+        yield from _each((*base, part), mapping_at(thing, (*base, part)))
 
 
-def _of_containers(pod: Mapping[str, Any]) -> Iterator[Path]:
+def _each(base: Path, names: Iterable[str | int]) -> Iterator[Path]:
+    return ((*base, name) for name in names)
+
+
+def _items(thing: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    return _each(path, range(len(list_at(thing, path))))
+
+
+def _of_pod_spec(pod: Mapping[str, Any]) -> Iterator[Path]:
+    yield from _each(("spec",), POD_TEXTS)
+    yield from _each(("spec", "nodeSelector"), mapping_at(pod, ("spec", "nodeSelector")))
+    for toleration in _items(pod, ("spec", "tolerations")):
+        yield from _each(toleration, TOLERATION_TEXTS)
+    for term in _node_selector_terms(pod):
+        for requirement in _items(pod, (*term, "matchExpressions")):
+            yield from _each(requirement, ("key", "operator"))
+            yield from _items(pod, (*requirement, "values"))
     for container in containers(pod):
-        for part in ("command", "args"):
-            for index, _ in enumerate(list_at(container.value, (part,))):
-                yield *container.path, part, index
-        for index, _ in enumerate(list_at(container.value, ("env",))):
-            yield *container.path, "env", index, "value"
+        yield from _of_container(pod, container.path)
+
+
+def _node_selector_terms(pod: Mapping[str, Any]) -> Iterator[Path]:
+    affinity = ("spec", "affinity", "nodeAffinity")
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    yield from _items(pod, (*affinity, required, "nodeSelectorTerms"))
+    for item in _items(pod, (*affinity, "preferredDuringSchedulingIgnoredDuringExecution")):
+        yield *item, "preference"
+
+
+def _of_container(pod: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    yield from _each(path, CONTAINER_TEXTS)
+    for part in ("command", "args"):
+        yield from _items(pod, (*path, part))
+    for variable in _items(pod, (*path, "env")):
+        yield from _each(variable, ("name", "value"))
+    for mount in _items(pod, (*path, "volumeMounts")):
+        yield from _each(mount, MOUNT_TEXTS)
+
+
+def _of_claim(thing: Mapping[str, Any], spec: Path) -> Iterator[Path]:
+    yield from _each(spec, CLAIM_TEXTS)
+    yield from _items(thing, (*spec, "accessModes"))
 
 
 def _resource_lists(thing: Mapping[str, Any], templates: TemplateKinds) -> Iterator[Path]:
     """The maps from resources to amounts in a pod or claim, or in an object's templates of either."""
-    kind = templates.kind_of(str(thing.get("apiVersion")).rpartition("/")[0], str(thing.get("kind")))
+    kind = _known_kind(thing, templates)
     if kind is None:
         yield from _of_pod(thing) if thing.get("kind") == "Pod" else _of_owner(("spec",))
         return
@@ -273,7 +387,7 @@ def _strays(document: Document, path: Path, value: Any) -> Iterator[Problem]:
     if not isinstance(value, dict):
         message = f"expected a Kubernetes object (a map), found {shown_kind(value)}"
         yield Problem(document.source, document.locate(path), message, OBJECT_HINT)
-    elif not path and not value.get("kind"):
+    elif not path and not _text(value.get("kind")):
         message = "no Kubernetes object: kind is missing"
         yield Problem(document.source, document.locate(path), message, OBJECT_HINT, is_warning=True)
     elif str(value.get("kind")).endswith("List") and isinstance(value.get("items"), list):
