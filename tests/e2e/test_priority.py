@@ -278,7 +278,7 @@ def begin(
 ) -> Callable[[Start], Podgate]:
     def enter(start: Start) -> Podgate:
         furnish(cluster, start)
-        match = {"accelerators": {}} if start.later == "GPU" else {}
+        match: Json = {"accelerators": {}} if start.later == "GPU" else {}
         folder = policies(tmp_path / "policies", start.wanted, **match)
         podgate = start_podgate((folder,), facts=start.facts)
         register(podgate, change=patient)
