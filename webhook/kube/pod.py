@@ -38,6 +38,19 @@ def containers(pod: Mapping[str, Any]) -> tuple[Container, ...]:
     return tuple(_walk(spec)) if isinstance(spec, dict) else ()
 
 
+def host_paths(pod: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
+    """The directories of the node that a pod's volumes are, each with the index of its volume."""
+    volumes = _map(pod, "spec").get("volumes")
+    if not isinstance(volumes, list):
+        return ()
+    found = [
+        (index, _map(volume, "hostPath").get("path"))
+        for index, volume in enumerate(volumes)
+        if isinstance(volume, dict) and "hostPath" in volume
+    ]
+    return tuple([(index, path) for index, path in found if isinstance(path, str)])
+
+
 def container_requests(container: Mapping[str, Any]) -> Requests:
     """What one container asks for, by resource name.
 

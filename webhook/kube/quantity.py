@@ -53,7 +53,11 @@ def parse_quantity(value: object) -> Quantity:
             the limits.
     """
     if isinstance(value, str):
-        return _parse_bounded(value)
+        if len(value) > MAX_LENGTH:
+            raise QuantityError(
+                f"found a text of {len(value)} characters, expected a quantity of at most {MAX_LENGTH}"
+            )
+        return _parse_text(value)
     if isinstance(value, bool):
         raise QuantityError(f"found {str(value).lower()}, expected {_EXPECTED}")
     if isinstance(value, int):
@@ -83,14 +87,6 @@ def format_quantity(amount: Quantity) -> str:
     return min(exact, key=len)
 
 
-def _parse_bounded(text: str) -> Quantity:
-    if len(text) > MAX_LENGTH:
-        raise QuantityError(
-            f"found a text of {len(text)} characters, expected a quantity of at most {MAX_LENGTH}"
-        )
-    return _parse_text(text)
-
-
 def _check_whole(value: int) -> int:
     if value.bit_length() > _MAX_WHOLE_BITS:
         raise QuantityError(
@@ -106,7 +102,7 @@ def _parse_float(value: float) -> Quantity:
     if not math.isfinite(value):
         raise QuantityError(f"found {value}, expected {_EXPECTED}")
     # The API server hands the text of a JSON number to the same parser as a string.
-    return _parse_bounded(repr(value))
+    return _parse_text(repr(value))
 
 
 @lru_cache(maxsize=4096)

@@ -1,12 +1,12 @@
 """addSharedMemory: a /dev/shm large enough for data loaders and collectives."""
 
-import posixpath
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
 from webhook.documents import Path
 from webhook.kube.field_path import is_named, list_at, value_at
+from webhook.kube.file_path import path_parts
 from webhook.kube.pod import Container
 from webhook.kube.quantity import QuantityError, parse_quantity
 from webhook.rules.base import Finding, MutatingRule, Subject, Texts, skip
@@ -14,6 +14,7 @@ from webhook.rules.parameters import BytesParameter
 
 VOLUME = "dshm"
 MOUNT_PATH = "/dev/shm"  # noqa: S108 - a place inside the container
+_MOUNT_PARTS = path_parts(MOUNT_PATH)
 VOLUMES: Path = ("spec", "volumes")
 HOST_IPC: Path = ("spec", "hostIPC")
 
@@ -136,4 +137,4 @@ def _is_at_shm(mount: Any) -> bool:
     Source: kubernetes/kubernetes:pkg/kubelet/kubelet_pods.go, makeMounts.
     """
     path = value_at(mount, ("mountPath",))
-    return isinstance(path, str) and posixpath.normpath("/" + path.lstrip("/")) == MOUNT_PATH
+    return isinstance(path, str) and path_parts(path) == _MOUNT_PARTS

@@ -20,7 +20,14 @@ from webhook.kube.admission_request import AdmissionRequest
 from webhook.kube.draft import Draft
 from webhook.kube.field_path import list_at, mapping_at
 from webhook.kube.node_affinity import Placement, placement_of
-from webhook.kube.pod import Container, Requests, container_requests, containers, with_pod_level
+from webhook.kube.pod import (
+    Container,
+    Requests,
+    container_requests,
+    containers,
+    host_paths,
+    with_pod_level,
+)
 from webhook.kube.workload import Workload, inspect_workload
 from webhook.rules.bindings import bind
 
@@ -335,8 +342,12 @@ class Subject:
     @property
     def holders(self) -> tuple[Container, ...]:
         """The containers that hold an accelerator, as they are now."""
-        paths = set(self.workload.holders)
-        return tuple([each for each in self.once(containers) if each.path in paths]) if paths else ()
+        return self.once(_holders_of, of=self)
+
+    @property
+    def host_paths(self) -> tuple[tuple[int, str], ...]:
+        """See `webhook.kube.pod.host_paths`."""
+        return self.once(host_paths)
 
     def once(self, compute: Callable[[Any], _Value], of: Any = None) -> _Value:
         """What follows from the object as it is now; computed again only after a rule wrote.
@@ -363,6 +374,11 @@ class Subject:
 
 def _requests_of(every: tuple[Container, ...]) -> Mapping[Path, Requests]:
     return {each.path: container_requests(each.value) for each in every}
+
+
+def _holders_of(subject: Subject) -> tuple[Container, ...]:
+    paths = set(subject.workload.holders)
+    return tuple([each for each in subject.once(containers) if each.path in paths]) if paths else ()
 
 
 def _own_requests_of(subject: Subject) -> Requests:

@@ -89,22 +89,22 @@ class CheckPlacement(ValidatingRule):
 
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""
-        vendors = subject.received.vendors
-        if not vendors:
+        if not subject.received.vendors:
             yield skip("no accelerator")
             return
-        asked = (
-            ", ".join(f"{count} {name}" for name, count in subject.workload.accelerators.items())
-            or "a device claim"
-        )
         node = value_at(subject.object, NODE_NAME)
         if node:
-            yield fail("pinned", NODE_NAME, asked=asked, node=node)
+            yield fail("pinned", NODE_NAME, asked=_asked(subject), node=node)
             return
-        wrong = (
-            _off(subject, asked, vendors) or _other_vendor(subject, asked, vendors) or _impossible(subject)
-        )
-        yield from [wrong] if wrong else _nowhere(subject, asked)
+        wrong = _off(subject) or _other_vendor(subject) or _impossible(subject) or _nowhere(subject)
+        if wrong:
+            yield wrong
+
+
+def _asked(subject: Subject) -> str:
+    """The accelerators that the pod asks for, in words."""
+    counts = subject.workload.accelerators
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "a device claim"
 
 
 def _place(subject: Subject, requirement: Requirement) -> Path:
@@ -115,53 +115,69 @@ def _place(subject: Subject, requirement: Requirement) -> Path:
 
 
 def _in_every_alternative(
-    subject: Subject, find: Callable[[tuple[Requirement, ...]], _Found | None]
+    subject: Subject, find: Callable[[Subject, tuple[Requirement, ...]], _Found | None]
 ) -> _Found | None:
     """What is found in the first alternative of the pod, where something is found in each; else None."""
     first: _Found | None = None
     for alternative in subject.placement.alternatives():
-        found = find(alternative)
+        found = find(subject, alternative)
         if found is None:
             return None
         first = found if first is None else first
     return first
 
 
-def _excluding_pair(alternative: tuple[Requirement, ...]) -> tuple[Requirement, Requirement] | None:
-    pairs = islice(combinations(alternative, 2), MOST_PAIRS)
-    return next(((own, other) for own, other in pairs if own.excludes(other)), None)
+def _excluding_pair(
+    subject: Subject, alternative: tuple[Requirement, ...]
+) -> tuple[Requirement, Requirement] | None:
+    del subject
+    for own, other in islice(combinations(alternative, 2), MOST_PAIRS):
+        if own.key == other.key and own.excludes(other):
+            return own, other
+    return None
 
 
-def _off(subject: Subject, asked: str, vendors: frozenset[str]) -> Finding | None:
+def _off(subject: Subject) -> Finding | None:
     """Every alternative shuns the labels that mark the vendors' nodes."""
-    first = _in_every_alternative(
-        subject, lambda each: next((own for own in each if _shuns(subject, own, vendors)), None)
-    )
+    first = _in_every_alternative(subject, _shunning)
     if first is None:
         return None
-    return fail("off", _place(subject, first), asked=asked, own=first.shown)
+    return fail("off", _place(subject, first), asked=_asked(subject), own=first.shown)
 
 
-def _shuns(subject: Subject, own: Requirement, vendors: frozenset[str]) -> bool:
-    if vendors.isdisjoint(subject.received.catalogue.node_label_vendors(own.key)):
-        return False
+def _shunning(subject: Subject, alternative: tuple[Requirement, ...]) -> Requirement | None:
+    vendors, of = subject.received.vendors, subject.received.catalogue.node_label_vendors
+    for own in alternative:
+        if not vendors.isdisjoint(of(own.key)) and _shuns(own):
+            return own
+    return None
+
+
+def _shuns(own: Requirement) -> bool:
+    """Whether a requirement on a label that marks nodes keeps off them."""
     if own.operator == "In":
         return all(value == "false" for value in own.values)
     return own.operator == "DoesNotExist" or (own.operator == "NotIn" and "true" in own.values)
 
 
-def _other_vendor(subject: Subject, asked: str, vendors: frozenset[str]) -> Finding | None:
+def _other_vendor(subject: Subject) -> Finding | None:
     """Every alternative demands labels that only nodes of other vendors have."""
-    first = _in_every_alternative(
-        subject,
-        lambda each: next(((own, found) for own in each if (found := _foreign(subject, own, vendors))), None),
-    )
+    first = _in_every_alternative(subject, _demanding_others)
     if first is None:
         return None
     own, found = first
-    return fail(
-        "other vendor", _place(subject, own), asked=asked, own=own.shown, vendor=", ".join(sorted(found))
-    )
+    vendor = ", ".join(sorted(found))
+    return fail("other vendor", _place(subject, own), asked=_asked(subject), own=own.shown, vendor=vendor)
+
+
+def _demanding_others(
+    subject: Subject, alternative: tuple[Requirement, ...]
+) -> tuple[Requirement, frozenset[str]] | None:
+    vendors, of = subject.received.vendors, subject.received.catalogue.node_label_vendors
+    for own in alternative:
+        if of(own.key) and (found := _foreign(subject, own, vendors)):
+            return own, found
+    return None
 
 
 def _foreign(subject: Subject, own: Requirement, vendors: frozenset[str]) -> frozenset[str]:
@@ -186,21 +202,20 @@ def _impossible(subject: Subject) -> Finding | None:
     return fail("impossible", _place(subject, first[0]), own=first[0].shown, other=first[1].shown)
 
 
-def _nowhere(subject: Subject, asked: str) -> Iterator[Finding]:
+def _nowhere(subject: Subject) -> Finding | None:
     """Neither a pool nor a known node could take the pod."""
     counts = subject.workload.accelerators
-    largest = max(counts.values(), default=0)
-    if any(
-        pool.devices_per_node is None or largest <= pool.devices_per_node for pool in subject.possible_pools
-    ):
-        return
+    for pool in subject.possible_pools:
+        if pool.devices_per_node is None or max(counts.values(), default=0) <= pool.devices_per_node:
+            return None
     pools = subject.received.offering_pools
     nodes = subject.facts.nodes()
     if isinstance(nodes, Unknown) and not pools:
-        yield skip("nodes unknown", why=nodes.why)
-    elif isinstance(nodes, Unknown) or not any(_could_take(subject, counts, node) for node in nodes):
+        return skip("nodes unknown", why=nodes.why)
+    if isinstance(nodes, Unknown) or not any(_could_take(subject, counts, node) for node in nodes):
         names = ", ".join(pool.name for pool in pools) or "nodes that offer them"
-        yield fail("nowhere", _asking(subject), asked=asked, pools=names)
+        return fail("nowhere", _asking(subject), asked=_asked(subject), pools=names)
+    return None
 
 
 def _asking(subject: Subject) -> Path:

@@ -105,7 +105,7 @@ class CheckStorage(ValidatingRule):
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""
         mounted = self._mounted(subject.once(containers))
-        for index, volume in enumerate(list_at(subject.object, ("spec", "volumes"))):
+        for index, volume in enumerate(list_at(subject.object, ("spec", "volumes")) if mounted else ()):
             name = value_at(volume, ("name",))
             where = mounted.get(name) if isinstance(name, str) else None
             if where is not None:

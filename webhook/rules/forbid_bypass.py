@@ -103,17 +103,17 @@ class ForbidBypass(ValidatingRule):
         """See `ValidatingRule.validate_subject`."""
         holders = set(subject.workload.holders)
         for container in subject.once(containers):
-            if container.path not in holders:
+            if self.env and container.path not in holders:
                 yield from self._variables(container)
             if self.privileged and value_at(container.value, ("securityContext", "privileged")) is True:
                 place = (*container.path, "securityContext", "privileged")
                 yield fail("privileged", place, container=container.name)
-        for index, volume in enumerate(list_at(subject.object, ("spec", "volumes"))):
-            yield from self._host_path(("spec", "volumes", index), volume)
+        for index, directory in subject.host_paths if self.host_paths else ():
+            yield from self._host_path(subject, ("spec", "volumes", index), directory)
 
     def _variables(self, container: Container) -> Iterator[Finding]:
         text = "env of an ephemeral container" if container.role == "ephemeral" else "env"
-        for index, entry in enumerate(list_at(container.value, ("env",)) if self.env else ()):
+        for index, entry in enumerate(list_at(container.value, ("env",))):
             name = value_at(entry, ("name",))
             if isinstance(name, str) and self._is_forbidden(name) and not _is_harmless(entry):
                 place = (*container.path, "env", index)
@@ -122,13 +122,10 @@ class ForbidBypass(ValidatingRule):
     def _is_forbidden(self, name: str) -> bool:
         return any(glob_matches(pattern, name) for pattern in self.env)
 
-    def _host_path(self, place: Path, volume: Any) -> Iterator[Finding]:
-        directory = value_at(volume, ("hostPath", "path"))
-        if not isinstance(directory, str):
-            return
+    def _host_path(self, subject: Subject, place: Path, directory: str) -> Iterator[Finding]:
         for pattern in self.host_paths:
             if _reaches(directory, pattern):
-                name = value_at(volume, ("name",))
+                name = value_at(subject.object, (*place, "name"))
                 path = (*place, "hostPath", "path")
                 yield fail("hostPath", path, volume=name, directory=directory, pattern=pattern)
                 return

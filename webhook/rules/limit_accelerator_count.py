@@ -244,8 +244,9 @@ class LimitAcceleratorCount(ValidatingRule):
             for resource in {**limits, **requests}:
                 if "/" in resource and _is_device(subject, resource):
                     yield from _malformed(container, resource, requests.get(resource), limits.get(resource))
-        for part in ("limits", "requests"):
-            for resource in mapping_at(subject.object, ("spec", "resources", part)):
+        own = mapping_at(subject.object, ("spec", "resources"))
+        for part in ("limits", "requests") if own else ():
+            for resource in mapping_at(own, (part,)):
                 if _is_device(subject, resource):
                     yield fail("pod level", ("spec", "resources", part, resource), resource=resource)
 

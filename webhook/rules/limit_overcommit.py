@@ -85,16 +85,18 @@ class LimitOvercommit(ValidatingRule):
 
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""
-        pod = subject.object
+        requests = subject.requests
         for each in subject.once(containers):
-            yield from self._judge(pod, (*each.path, "resources"), subject.requests[each.path])
-        if mapping_at(pod, POD_LEVEL):
-            yield from self._judge(pod, POD_LEVEL, subject.own_requests)
+            limits = mapping_at(each.value, ("resources", "limits"))
+            if limits:
+                yield from self._judge(limits, (*each.path, "resources"), requests[each.path])
+        limits = mapping_at(subject.object, (*POD_LEVEL, "limits"))
+        if limits:
+            yield from self._judge(limits, POD_LEVEL, subject.own_requests)
 
     def _judge(
-        self, pod: Mapping[str, Any], base: Path, requests: Mapping[str, Quantity]
+        self, given: Mapping[str, Any], base: Path, requests: Mapping[str, Quantity]
     ) -> Iterator[Finding]:
-        given = mapping_at(pod, (*base, "limits"))
         limits = quantities({name: given[name] for name in ("cpu", "memory") if name in given})
         for resource, ratio in (("cpu", self.cpu), ("memory", self.memory)):
             # A resource with a limit lacks a request here only where that is no quantity, which the API server refuses.

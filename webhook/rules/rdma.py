@@ -6,7 +6,7 @@ from typing import Any
 
 from webhook.documents import Path
 from webhook.facts import Unknown
-from webhook.kube.field_path import is_named, list_at, mapping_at, value_at
+from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.kube.pod import Container
 from webhook.rules.base import Subject
 
@@ -47,12 +47,12 @@ def injector(subject: Subject) -> str:
 def switched_off(holder: Container) -> Path:
     """Where a container switches RDMA off, () if it does not; of two entries with one name the last counts."""
     entries = list_at(holder.value, ("env",))
-    for index in range(len(entries) - 1, -1, -1):
-        if is_named(SWITCH, entries[index]):
-            value = value_at(entries[index], ("value",))
-            is_on = isinstance(value, str) and _NOT_ZERO.match(value)
-            return (*holder.path, "env", index) if is_on else ()
-    return ()
+    found = [i for i, entry in enumerate(entries) if type(entry) is dict and entry.get("name") == SWITCH]
+    if not found:
+        return ()
+    value = value_at(entries[found[-1]], ("value",))
+    is_on = isinstance(value, str) and _NOT_ZERO.match(value)
+    return (*holder.path, "env", found[-1]) if is_on else ()
 
 
 def plain_capability(name: Any) -> str:

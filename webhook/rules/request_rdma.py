@@ -249,8 +249,8 @@ class RequestRDMA(MutatingRule):
         fabrics = [_Fabric(pool.rdma, pool.devices_per_node) for pool in pools if pool.rdma is not None]
         if not fabrics:
             return skip("no pool", asked=", ".join(subject.workload.accelerators))
-        first = fabrics[0]
-        if len(fabrics) == len(pools) and all(other.like(first) for other in fabrics):
+        first, *others = fabrics
+        if len(fabrics) == len(pools) and all(other.like(first) for other in others):
             return first
         names = ", ".join(pool.name for pool in pools)
         found = skip if self.when_pool_unclear == "skip" else fail
@@ -350,14 +350,11 @@ def _no_whole_number(
 
 def _chosen_otherwise(subject: Subject, held: Sequence[Container]) -> Finding | None:
     """Why the pod's network is somebody else's choice."""
-    pod = subject.object
-    if value_at(pod, ("spec", "hostNetwork")) is True:
+    if value_at(subject.object, ("spec", "hostNetwork")) is True:
         return skip("host network", ("spec", "hostNetwork"))
-    for index, volume in enumerate(list_at(pod, ("spec", "volumes"))):
-        if _is_infiniband(volume):
-            return skip(
-                "infiniband", ("spec", "volumes", index), mounted=value_at(volume, ("hostPath", "path"))
-            )
+    for index, path in subject.host_paths:
+        if path_parts(path)[: len(DEVICE_FOLDER)] == DEVICE_FOLDER:
+            return skip("infiniband", ("spec", "volumes", index), mounted=path)
     annotation = injector(subject)
     if annotation:
         return skip("injector", ("metadata", "annotations", annotation), annotation=annotation)
@@ -379,14 +376,12 @@ def _claimed(subject: Subject) -> Finding | None:
     return None
 
 
-def _is_infiniband(volume: Any) -> bool:
-    path = value_at(volume, ("hostPath", "path"))
-    return isinstance(path, str) and path_parts(path)[: len(DEVICE_FOLDER)] == DEVICE_FOLDER
-
-
 def _disabled(found: Sequence[Container]) -> Finding | None:
-    place = next((place for holder in found if (place := switched_off(holder))), ())
-    return skip("disabled", place) if place else None
+    for holder in found:
+        place = switched_off(holder)
+        if place:
+            return skip("disabled", place)
+    return None
 
 
 def _own_devices(
@@ -396,14 +391,15 @@ def _own_devices(
 
     Without managedFields nobody can tell: then the rule's own work is recognised by being complete.
     """
-    wanted = {holder.path: amount for holder, amount in zip(held, amounts, strict=True)}
     present = [
-        (path, quantity, wanted.get(path[:3]) if path[-1] in names else None)
-        for container in subject.once(containers)
-        for path, quantity in _rdma_in(subject, container, names)
+        found for container in subject.once(containers) for found in _rdma_in(subject, container, names)
     ]
+    if not present:
+        return None
+    wanted = {holder.path: amount for holder, amount in zip(held, amounts, strict=True)}
     expected = len(held) * len(names) * 2
-    for path, quantity, amount in present:
+    for path, quantity in present:
+        amount = wanted.get(path[:3]) if path[-1] in names else None
         is_ours = amount is not None and _is_amount(quantity, amount)
         client_wrote = is_ours and _client_wrote(subject, path)
         if not is_ours or client_wrote or (client_wrote is None and len(present) != expected):
@@ -411,14 +407,16 @@ def _own_devices(
     return None
 
 
-def _rdma_in(subject: Subject, container: Container, names: tuple[str, ...]) -> Iterator[tuple[Path, Any]]:
+def _rdma_in(subject: Subject, container: Container, names: tuple[str, ...]) -> list[tuple[Path, Any]]:
     """Where a container states RDMA devices, by the catalogue or these names, and how many."""
     resources = mapping_at(container.value, ("resources",))
     is_rdma = subject.received.catalogue.is_rdma
-    for part in ("limits", "requests") if resources else ():
-        for name, quantity in mapping_at(resources, (part,)).items():
-            if quantity is not None and (name in names or is_rdma(name)):
-                yield (*container.path, "resources", part, name), quantity
+    return [
+        ((*container.path, "resources", part, name), quantity)
+        for part in (("limits", "requests") if resources else ())
+        for name, quantity in mapping_at(resources, (part,)).items()
+        if quantity is not None and (name in names or ("/" in name and is_rdma(name)))
+    ]
 
 
 def _is_amount(quantity: Any, amount: int) -> bool:

@@ -1,6 +1,6 @@
 """requireRDMA: accelerators that talk to other nodes do it through RDMA, and may lock memory for it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,6 +23,10 @@ from webhook.rules.rdma import (
 CLAIMS: Path = ("spec", "resourceClaims")
 LOCK = "IPC_LOCK"
 EXAMPLE = "rdma/ib"
+
+
+_Devices = Mapping[Path, Sequence[str]]
+"""The RDMA devices that each container asks for, by its path."""
 
 
 class RequireRDMA(ValidatingRule):
@@ -95,7 +99,8 @@ class RequireRDMA(ValidatingRule):
 
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""
-        yield from _without_lock(subject)
+        devices = {each.path: _devices(subject, each) for each in subject.once(containers)}
+        yield from _without_lock(subject, devices)
         evidence = subject.workload.communication_evidence
         pools = subject.possible_pools
         if subject.workload.communication == "none":
@@ -103,17 +108,17 @@ class RequireRDMA(ValidatingRule):
         elif pools and all(pool.rdma is None for pool in pools):
             yield skip("no fabric", pools=", ".join(pool.name for pool in pools))
         else:
-            yield from _without_rdma(subject, evidence)
+            yield from _without_rdma(subject, devices, evidence)
 
 
-def _without_rdma(subject: Subject, evidence: str) -> Iterator[Finding]:
+def _without_rdma(subject: Subject, devices: _Devices, evidence: str) -> Iterator[Finding]:
     held = subject.holders
     for holder in held:
         place = switched_off(holder)
         if place:
             yield fail("switched off", place, switch=SWITCH, container=holder.name, evidence=evidence)
             return
-    if any(_devices(subject, holder) for holder in held) or _has_host_rdma(subject, held):
+    if any(devices[holder.path] for holder in held) or _has_host_rdma(subject, held):
         return
     claimed = _claims_network(subject)
     # A created pod already has what such a webhook gives.
@@ -127,13 +132,13 @@ def _without_rdma(subject: Subject, evidence: str) -> Iterator[Finding]:
         yield fail("missing", place, evidence=evidence, resource=_wanted(subject))
 
 
-def _without_lock(subject: Subject) -> Iterator[Finding]:
+def _without_lock(subject: Subject, devices: _Devices) -> Iterator[Finding]:
     for container in subject.once(containers):
-        devices = _devices(subject, container)
-        if devices and not _may_lock(container):
-            part = "limits" if value_at(container.value, ("resources", "limits", devices[0])) else "requests"
-            place = (*container.path, "resources", part, devices[0])
-            yield fail("no lock", place, container=container.name, resource=devices[0])
+        own = devices[container.path]
+        if own and not _may_lock(container):
+            part = "limits" if value_at(container.value, ("resources", "limits", own[0])) else "requests"
+            place = (*container.path, "resources", part, own[0])
+            yield fail("no lock", place, container=container.name, resource=own[0])
 
 
 def _devices(subject: Subject, container: Container) -> list[str]:

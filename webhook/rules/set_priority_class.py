@@ -106,7 +106,9 @@ class SetPriorityClass(MutatingRule):
         return Replace(self.replace.when, ("", *self.replace.values))
 
     def _set_name(self, draft: Draft, subject: Subject, key: str) -> Written:
-        default = subject.facts.default_priority_class()
+        present = value_at(draft.object, NAME)
+        # Which class is the default matters only where it might be replaced.
+        default = None if present in (None, self.class_) else subject.facts.default_priority_class()
         return draft.set(
             NAME,
             self.class_,
