@@ -7,16 +7,25 @@ import signal
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import certs
-from tests.server.running import Running, answers, eventually, post, review, worker_of, write_pair
+from tests.server.running import (
+    Running,
+    answers,
+    eventually,
+    post,
+    review,
+    worker_of,
+    workers_of,
+    write_pair,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 CERTIFICATE_RELOADS = "podgate_certificate_reload_total"
 POLICY_RELOADS = "podgate_policy_reload_total"
@@ -225,6 +234,35 @@ def test_the_shared_counts_leave_nothing_behind(start: Callable[..., Running]) -
     gateway.process.terminate()
     gateway.process.wait(5)
     assert len([n for n in os.listdir("/dev/shm") if n.startswith("podgate-metrics-")]) < len(folders)  # noqa: PTH208
+
+
+def shared_files(gateway: Running) -> list[str]:
+    """The files in which the workers share their counts."""
+    maps = Path(f"/proc/{worker_of(gateway)}/maps").read_text()
+    (folder,) = {Path(line.split()[-1]).parent for line in maps.splitlines() if "podgate-metrics-" in line}
+    return sorted(path.name for path in folder.iterdir())
+
+
+def has_replaced(gateway: Running, before: set[int]) -> bool:
+    now = workers_of(gateway)
+    return len(now) == len(before) and now != before
+
+
+def test_workers_that_die_keep_their_counts_and_leave_no_files(start: Callable[..., Running]) -> None:
+    """Each new one would have files of its own, in memory, and every scrape read them all."""
+    gateway = start(workers=2)
+    line = 'podgate_admission_requests_total{decision="allow",dry_run="false",kind="Pod",operation="CREATE",webhook="mutate"}'
+    for number in range(1, 4):
+        gateway.post(review())
+        assert gateway.metric(line) == number
+        before = workers_of(gateway)
+        os.kill(min(before), signal.SIGKILL)
+        eventually(partial(has_replaced, gateway, before), 10)
+        eventually(lambda: answers(gateway), 10)
+    assert gateway.metric(line) == 3
+    assert gateway.metric("podgate_inflight_requests") == 0
+    kinds = ("counter", "gauge_livesum", "histogram")
+    assert set(shared_files(gateway)) <= {f"{kind}_{place}.db" for kind in kinds for place in (1, 2)}
 
 
 def serial(gateway: Running) -> bytes:

@@ -64,7 +64,7 @@ def test_what_is_no_regular_file_is_left_alone(name: str, tmp_path: Path) -> Non
 
 
 def test_a_missing_folder(tmp_path: Path) -> None:
-    with pytest.raises(FolderError, match=f"^{tmp_path}/none: No such file or directory$"):
+    with pytest.raises(FolderError, match=f"^{tmp_path}/none: cannot be read: No such file or directory$"):
         read_folders([tmp_path / "none"])
 
 
@@ -103,7 +103,7 @@ def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "scandir", refuse)  # root, who may run the tests, may read everything
     with pytest.raises(FolderError, match=rf"^{tmp_path}: Permission denied$"):
         read_folders([tmp_path])
-    assert fingerprint([tmp_path]) == f"{tmp_path}: Permission denied"
+    assert fingerprint([tmp_path]) == f"{tmp_path}: cannot be read: Permission denied"
 
 
 def test_a_file_that_goes_away_while_the_folder_is_read(
@@ -113,7 +113,7 @@ def test_a_file_that_goes_away_while_the_folder_is_read(
     before, gone = fingerprint([tmp_path]), tmp_path / "b.yaml"
     monkeypatch.setattr(folders, "_files", lambda *_: [tmp_path / "a.yaml", gone])
     assert fingerprint([tmp_path]) not in (before, None)
-    with pytest.raises(FolderError, match=rf"^{gone}: No such file or directory$"):
+    with pytest.raises(FolderError, match=rf"^{gone}: cannot be read: No such file or directory$"):
         read_folders([tmp_path])
 
 

@@ -156,7 +156,9 @@ def test_missing_files(folder: Path) -> None:
 
 def test_a_missing_policy_folder(folder: Path) -> None:
     shutil.rmtree(folder / "policies")
-    assert refused(*arguments(folder)) == f"Error: {folder}/policies: No such file or directory"
+    assert (
+        refused(*arguments(folder)) == f"Error: {folder}/policies: cannot be read: No such file or directory"
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,7 +191,7 @@ def test_faults_in_a_sites_own_data(option: str, text: str, said: str, folder: P
 
 def test_a_missing_file_of_a_sites_own_data(folder: Path) -> None:
     given = arguments(folder, "--kinds", str(folder / "none.yaml"))
-    assert refused(*given) == f"Error: {folder}/none.yaml: No such file or directory"
+    assert refused(*given) == f"Error: {folder}/none.yaml: cannot be read: No such file or directory"
 
 
 @pytest.mark.parametrize("languages", ["", "de", "en,de", ","])

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -23,7 +24,7 @@ from webhook.server.app import create_app
 from webhook.server.certificate import ServingCertificate
 from webhook.server.connections import KEEPALIVE_SECONDS
 from webhook.server.live import LiveCluster
-from webhook.server.metrics import Metrics
+from webhook.server.metrics import Metrics, count_at
 from webhook.server.places import temporary_dir
 from webhook.server.reload import POLL_SECONDS, Reloader, follow
 from webhook.server.warm_up import warm_up
@@ -115,7 +116,8 @@ class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "logger_class": GunicornLog,
             "control_socket_disable": True,
             "proc_name": "podgate",
-            "post_fork": _heed_stop,
+            "pre_fork": _give_place,
+            "post_fork": self._begin_worker,
             "worker_exit": _leave_logs,
             "child_exit": self._forget_worker,
             "on_exit": self._remove_metrics,
@@ -143,18 +145,25 @@ class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         live.start(gevent.spawn)
         gevent.spawn(follow, live.tell, self.poll_seconds)
 
+    def _begin_worker(self, _arbiter: Any, worker: Any) -> None:
+        """A worker told to stop while it starts must know it: until its own handlers are set it has the arbiter's."""
+        signal.signal(signal.SIGTERM, worker.handle_exit)
+        if self.settings.metrics_dir:
+            count_at(worker.place)
+
     def _forget_worker(self, _arbiter: Any, worker: Any) -> None:
         if self.settings.metrics_dir:
-            mark_process_dead(worker.pid, self.settings.metrics_dir)  # type: ignore[no-untyped-call]
+            mark_process_dead(worker.place, self.settings.metrics_dir)  # type: ignore[no-untyped-call]
 
     def _remove_metrics(self, _arbiter: Any) -> None:
         if self.settings.metrics_dir:
             shutil.rmtree(self.settings.metrics_dir, ignore_errors=True)
 
 
-def _heed_stop(_arbiter: Any, worker: Any) -> None:
-    """A worker told to stop while it starts must know it: until its own handlers are set it has the arbiter's."""
-    signal.signal(signal.SIGTERM, worker.handle_exit)
+def _give_place(arbiter: Any, worker: Any) -> None:
+    """Number the workers, so that one that replaces another counts where that one did."""
+    taken = {other.place for other in arbiter.WORKERS.values()}
+    worker.place = next(place for place in count(1) if place not in taken)
 
 
 def _leave_logs(_arbiter: Any, worker: Any) -> None:

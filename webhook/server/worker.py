@@ -66,7 +66,13 @@ class _Address(NamedTuple):
 
 
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
-    """The worker class of `webhook.server.gateway.Gateway`."""
+    """The worker class of `webhook.server.gateway.Gateway`.
+
+    Attributes:
+        place: Which of the workers it is, from 1; given by the arbiter.
+    """
+
+    place: int
 
     def run(self) -> None:
         """Serve until told to stop, then stop."""
