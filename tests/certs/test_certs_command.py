@@ -106,11 +106,14 @@ def test_usage(arguments: list[str], message: str) -> None:
 
 def test_a_folder_without_certificates(tmp_path: Path) -> None:
     result = run("--check", tmp_path)
-    assert (result.exit_code, result.output) == (1, f"Error: {tmp_path}/tls.crt: No such file or directory\n")
+    assert (result.exit_code, result.output) == (
+        2,
+        f"Error: {tmp_path}/tls.crt: cannot be read: No such file or directory\n",
+    )
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("--out", tmp_path / "file" / "sub", *SERVICE)
-    assert result.exit_code == 1
-    assert result.output == f"Error: {tmp_path}/file/sub: Not a directory\n"
+    assert result.exit_code == 2
+    assert result.output == f"Error: {tmp_path}/file/sub: cannot be written: Not a directory\n"

@@ -216,7 +216,10 @@ def test_without_good_policies_certificates_are_made_and_what_is_registered_stay
 
 def test_a_folder_that_is_not_there_is_wrong_usage(fake: FakeCluster, run: Callable[..., Result]) -> None:
     result = run("controller", "--policies", "nowhere", "--once")
-    assert (result.exit_code, result.stderr) == (2, "Error: nowhere: No such file or directory\n")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "Error: nowhere: cannot be read: No such file or directory\n",
+    )
     assert fake.objects == {}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -410,6 +411,12 @@ spec:
     "check-no-containers": check(edited("containers", "container", of=POD)),
     "check-kind-in-small-letters": check(edited("kind: Pod", "kind: pod", of=POD)),
     "check-no-api-version": check(edited("apiVersion: v1\n", "", of=POD)),
+    "check-empty-path": Case('check "" --policies policies', {"policies/limit.yaml": POLICY}),
+    "check-empty-policies": Case('check pod.yaml --policies ""', {"pod.yaml": POD}),
+    "check-empty-facts": check(POD, '--facts ""'),
+    "check-no-name-of-a-namespace": check(POD, '--namespace "Team A"'),
+    "lint-empty-path": Case('lint ""'),
+    "certs-check-nothing": Case("certs --check nowhere"),
     "check-no-object": check(f"- a\n- b\n---\nname: x\n---\n{POD}"),
     "check-stray-list-item": check("apiVersion: v1\nkind: List\nitems:\n- trainer\n"),
     "check-other-kinds": check("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n"),
@@ -444,7 +451,7 @@ def transcript(case: Case, folder: Path) -> str:
             path.mkdir()
         else:
             path.write_text(content, encoding="utf-8")
-    result = CliRunner().invoke(podgate, case.command.split(), prog_name="podgate", input=case.stdin)
+    result = CliRunner().invoke(podgate, shlex.split(case.command), prog_name="podgate", input=case.stdin)
     text = (
         f"$ podgate {case.command}\n"
         f"--- stdout\n{result.stdout}--- stderr\n{result.stderr}--- exit code {result.exit_code}\n"

@@ -92,7 +92,7 @@ def test_far_too_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     put(tmp_path, "a.yaml")
     (tmp_path / "a.yaml").chmod(0)
-    with pytest.raises(FolderError, match=r"a\.yaml: Permission denied"):
+    with pytest.raises(FolderError, match=r"a\.yaml: cannot be read: Permission denied"):
         read_folders([tmp_path])
 
 
@@ -101,7 +101,7 @@ def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.Monke
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "scandir", refuse)  # root, who may run the tests, may read everything
-    with pytest.raises(FolderError, match=rf"^{tmp_path}: Permission denied$"):
+    with pytest.raises(FolderError, match=rf"^{tmp_path}: cannot be read: Permission denied$"):
         read_folders([tmp_path])
     assert fingerprint([tmp_path]) == f"{tmp_path}: cannot be read: Permission denied"
 

@@ -197,7 +197,7 @@ def test_a_missing_file_of_a_sites_own_data(folder: Path) -> None:
 @pytest.mark.parametrize("languages", ["", "de", "en,de", ","])
 def test_languages_it_does_not_speak(languages: str, folder: Path) -> None:
     assert refused(*arguments(folder, "--languages", languages)).startswith(
-        f"Error: --languages {languages}: "
+        "Error: Invalid value for '--languages': unknown language "
     )
 
 

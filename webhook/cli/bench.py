@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from webhook.cli.folders import read_folders, shown
+from webhook.cli.folders import PathParameter, read_folders, shown
 from webhook.cli.targets import print_text, write_file
 
 if TYPE_CHECKING:
@@ -84,14 +84,14 @@ class Calls(NamedTuple):
     "--policies",
     "-p",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PathParameter(),
     metavar="DIR",
     help="Policies; repeatable. Those shipped with podgate if none is given.",
 )
 @click.option(
     "--facts",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PathParameter(),
     metavar="DIR",
     help="What the cluster has; repeatable. The prerequisites of the shipped policies if none is given.",
 )

@@ -10,19 +10,35 @@ import click
 
 import certs
 from certs.files import CA_CERTIFICATE, CA_KEY, CERTIFICATE, KEY
+from webhook.cli.folders import PathParameter, reason_of, shown
 
 #: Below this the check speaks up: a third of a serving certificate's life, time for a renewal and a
 #: second try.
 EXPIRES_SOON = certs.SERVING_LIFETIME / 3
 
 
-@click.command("certs")
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Make a CA and a serving pair here."
-)
-@click.option(
-    "--check", type=click.Path(path_type=Path), metavar="DIR", help="Say what is wrong with a pair."
-)
+EPILOG = """\b
+Exit codes:
+  0  made, or good; an end that is near is said and no failure
+  1  with --check, something is wrong with the pair
+  2  wrong usage, or a file that cannot be read or written
+  3  podgate has a bug
+
+\b
+Examples:
+  podgate certs --out certs.d --service podgate --namespace podgate-system
+  podgate certs --check certs.d --service podgate --namespace podgate-system"""
+
+
+class FileError(click.ClickException):
+    """A file cannot be read or written."""
+
+    exit_code = 2
+
+
+@click.command("certs", epilog=EPILOG)
+@click.option("--out", type=PathParameter(), metavar="DIR", help="Make a CA and a serving pair here.")
+@click.option("--check", type=PathParameter(), metavar="DIR", help="Say what is wrong with a pair.")
 @click.option("--service", metavar="NAME", help="The webhook's Service.")
 @click.option("--namespace", metavar="NS", help="The Service's namespace.")
 @click.option("--dns", "dns_names", multiple=True, metavar="NAME", help="A further DNS name; repeatable.")
@@ -80,7 +96,7 @@ def _make(folder: Path, names: tuple[str, ...], lifetime: timedelta) -> None:
     except certs.IssueError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
-        raise click.ClickException(f"{error.filename or folder}: {error.strerror}") from error
+        raise FileError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
     click.echo(f"{folder / CA_CERTIFICATE}: CA, {'kept' if kept else 'made'}, {_until(ca)}")
     click.echo(f"{folder / CERTIFICATE}: for {', '.join(names)}, {_until(serving)}")
     click.echo(f"caBundle: {base64.b64encode(ca.certificate).decode()}")
@@ -104,7 +120,7 @@ def _check(folder: Path, names: tuple[str, ...]) -> None:
         pair = certs.read_pair(folder)
         ca = (folder / CA_CERTIFICATE).read_bytes() if (folder / CA_CERTIFICATE).exists() else None
     except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+        raise FileError(f"{shown(Path(error.filename or folder))}: {reason_of(error)}") from error
     now = datetime.now(UTC)
     problems = certs.problems_of(pair, at=now, names=names, ca=ca)
     if problems:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from webhook.cli.folders import read_folders
+from webhook.cli.folders import PathParameter, read_folders
 from webhook.cli.inputs import read_inputs
+from webhook.cli.languages import Languages
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 from webhook.cli.targets import Target, TargetParameter, check_targets, print_text, write_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from webhook.documents import Document, Problem
     from webhook.engine import Gate
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from webhook.output.results import CheckResult, ObjectResult, Skipped
     from webhook.review_tools.manifests import Caller, Manifest
 
-LANGUAGES = ("en", "zh")
+NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+"""kubernetes/apimachinery:pkg/util/validation/validation.go, IsDNS1123Label."""
 
 EPILOG = """\b
 Exit codes; of several that hold, 3 before 2 before 1 before 4:
@@ -42,26 +45,17 @@ Examples:
   podgate check pod.yaml --policies policies/ --facts facts/"""
 
 
-class Languages(click.ParamType[tuple[str, ...]]):
-    """The value of `--languages`: a list, the first first."""
+class NamespaceParameter(click.ParamType[str]):
+    """The value of `--namespace`."""
 
-    name = "LIST"
+    name = "NS"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """See `click.ParamType.convert`."""
-        if isinstance(value, tuple):
-            return value
-        languages = tuple(dict.fromkeys(part.strip() for part in str(value).split(",")))
-        strange = [language for language in languages if language not in LANGUAGES]
-        if strange:
-            self.fail(
-                f"unknown language {strange[0]!r}; expected {' and '.join(LANGUAGES)}, as in en,zh",
-                param,
-                ctx,
-            )
-        return languages
+        text = str(value)
+        if not NAMESPACE.fullmatch(text):
+            self.fail(f"expected small letters, digits and -, at most 63, found {text!r}", param, ctx)
+        return text
 
 
 SHARED = (
@@ -70,7 +64,7 @@ SHARED = (
         "-p",
         multiple=True,
         required=True,
-        type=click.Path(path_type=Path),
+        type=PathParameter(),
         metavar="DIR",
         help="Policies; repeatable.",
     ),
@@ -96,9 +90,9 @@ SHARED = (
     click.option(
         "--namespace",
         "-n",
+        type=NamespaceParameter(),
         default="default",
         show_default=True,
-        metavar="NS",
         help="Of objects that name none.",
     ),
     click.option(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from webhook.cli.folders import read_folders
+from webhook.cli.folders import PathParameter, read_folders
 from webhook.cli.site import read_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from webhook.cluster import Api
     from webhook.policy import PolicySet
@@ -21,7 +21,7 @@ NAMESPACE = "podgate-system"
 
 kubeconfig_option = click.option(
     "--kubeconfig",
-    type=click.Path(path_type=Path),
+    type=PathParameter(),
     metavar="FILE",
     help="The cluster's; else $KUBECONFIG, the pod's own, ~/.kube/config.",
 )
@@ -32,7 +32,7 @@ namespace_option = click.option(
 policies_option = click.option(
     "--policies",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PathParameter(),
     metavar="DIR",
     help="Folders or files of the policies that are loaded in the cluster; repeatable.",
 )

@@ -7,7 +7,6 @@ import socket
 import threading
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -17,11 +16,12 @@ import click
 from certs import service_names
 from certs.rotate import API_SERVER_LAG, SECRET_SYNC, Waits
 from webhook.cli.connection import connect, context_option, kubeconfig_option, namespace_option, said
-from webhook.cli.folders import fingerprint, read_folders
+from webhook.cli.folders import PathParameter, fingerprint, read_folders
 from webhook.cli.inputs import SUFFIXES
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Any
 
     from webhook.cluster import Api
@@ -45,7 +45,7 @@ Exit codes:
   2  wrong usage; with --once, also policies with errors: certificates were renewed, and what is registered stays
   3  with --once or --rotate: the cluster did not answer or refused, or another controller leads"""
 
-_FILE = click.Path(path_type=Path)
+_FILE = PathParameter()
 
 
 class ControllerError(click.ClickException):

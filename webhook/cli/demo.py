@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from webhook.cli.check import Languages
+from webhook.cli.languages import Languages
 from webhook.cli.targets import print_text, wants_colour
 
 if TYPE_CHECKING:
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 REVIEW_FILE = "review.json"
 
 
-@click.command("demo")
+EPILOG = """\b
+Exit codes:
+  0  everything was shown, whatever the policies say
+  1  the gateway did not start or did not answer
+  2  wrong usage
+  3  podgate has a bug"""
+
+
+@click.command("demo", epilog=EPILOG)
 @click.option(
     "--policies",
     multiple=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,22 @@ LONGEST_NAME = 4096
 MAX_FILE = 10 * 1024 * 1024
 #: Far more policies than anybody has; a wrong path (a home folder) should say so instead of taking minutes.
 MAX_FILES = 10_000
+
+
+NO_PATH = "expected a path, found an empty one (is a variable of the shell not set?); the current folder is ."
+
+
+class PathParameter(click.Path):
+    """The value of an option for a file or folder; not an empty one, which pathlib takes for the current folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See `click.ParamType.convert`."""
+        if value == "":
+            self.fail(NO_PATH, param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class FolderError(click.ClickException):
@@ -73,7 +89,16 @@ def _read(path: Path) -> bytes:
             )
         return path.read_bytes()
     except OSError as error:
-        raise FolderError(f"{shown(path)}: {error.strerror}") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> FolderError:
+    return FolderError(f"{shown(path)}: {reason_of(error)}")
+
+
+def reason_of(error: OSError) -> str:
+    """Why a file or folder could not be read, in words."""
+    return f"cannot be read: {os.strerror(error.errno) if error.errno else error}"
 
 
 def _files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> Iterator[Path]:
@@ -92,7 +117,7 @@ def _under(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise FolderError(f"{shown(path)}: {error.strerror}") from error
+        raise _unreadable(path, error) from error
     if stat.S_ISDIR(mode):
         yield from _walk(path, suffixes, frozenset())
     elif stat.S_ISREG(mode):
@@ -129,7 +154,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return sorted((entry for entry in entries if not entry.name.startswith(".")), key=_name)
     except OSError as error:
-        raise FolderError(f"{shown(folder)}: {error.strerror}") from error
+        raise _unreadable(folder, error) from error
 
 
 def _name(entry: os.DirEntry[str]) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from webhook.cli.folders import shown
+from webhook.cli.folders import NO_PATH, reason_of, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,6 +39,8 @@ def read_inputs(paths: Iterable[str]) -> Inputs:
     for path in paths:
         if path == STDIN:
             files.extend(_stdin(problems))
+        elif not path:
+            _say(problems, None, NO_PATH)
         else:
             files.extend(_below(Path(path), problems))
     return Inputs(tuple(files), tuple(problems))
@@ -52,7 +53,7 @@ def _stdin(problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
     try:
         yield STDIN_NAME, sys.stdin.buffer.read()
     except OSError as error:
-        _say(problems, Path(STDIN_NAME), _reason(error))
+        _say(problems, Path(STDIN_NAME), reason_of(error))
 
 
 def _below(path: Path, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
@@ -78,7 +79,7 @@ def _walk(folder: Path, above: frozenset[tuple[int, int]], problems: list[Proble
         found = folder.stat()
         entries = sorted(folder.iterdir())
     except OSError as error:
-        _say(problems, folder, _reason(error))
+        _say(problems, folder, reason_of(error))
         return
     identity = (found.st_dev, found.st_ino)
     if identity in above:
@@ -99,17 +100,13 @@ def _read(path: Path, problems: list[Problem]) -> bytes | None:
             return None
         return path.read_bytes()
     except OSError as error:
-        _say(problems, path, _reason(error))
+        _say(problems, path, reason_of(error))
         return None
 
 
-def _reason(error: OSError) -> str:
-    return f"cannot be read: {os.strerror(error.errno) if error.errno else error}"
-
-
 def _say(
-    problems: list[Problem], path: Path, message: str, hint: str = "", *, is_warning: bool = False
+    problems: list[Problem], path: Path | None, message: str, hint: str = "", *, is_warning: bool = False
 ) -> None:
     from webhook.documents import Problem  # noqa: PLC0415
 
-    problems.append(Problem(shown(path), None, message, hint, is_warning))
+    problems.append(Problem(shown(path) if path else "", None, message, hint, is_warning))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -17,12 +16,14 @@ from webhook.cli.connection import (
     read,
     said,
 )
+from webhook.cli.folders import PathParameter
 from webhook.cli.probe import PATIENCE_SECONDS, blocked, probe
 from webhook.cli.site import accelerators_option, kinds_option
 from webhook.cli.targets import print_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from webhook.cluster import Api
     from webhook.policy import PolicySet
@@ -49,7 +50,7 @@ Exit codes:
   2  wrong usage, no cluster configured, or policies with errors
   3  the cluster did not answer or refused, or podgate has a bug"""
 
-_FILE = click.Path(path_type=Path)
+_FILE = PathParameter()
 
 
 class ProbeError(click.ClickException):

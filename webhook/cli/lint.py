@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.folders import read_folders
+from webhook.cli.folders import PathParameter, read_folders
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 from webhook.cli.targets import Target, TargetParameter, check_targets, print_text, write_results
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 INVALID = 2
 
@@ -22,7 +25,7 @@ Exit codes:
 
 
 @click.command("lint", epilog=EPILOG)
-@click.argument("policies", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="POLICIES...")
+@click.argument("policies", nargs=-1, required=True, type=PathParameter(), metavar="POLICIES...")
 @click.option(
     "-o",
     "--output",

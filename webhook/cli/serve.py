@@ -9,17 +9,19 @@ import socket
 import tempfile
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 import certs
-from webhook.cli.folders import fingerprint, read_folders
+from webhook.cli.folders import PathParameter, fingerprint, read_folders
 from webhook.cli.inputs import SUFFIXES, read_inputs
+from webhook.cli.languages import Languages
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from webhook.documents import Problem
     from webhook.facts import Facts
     from webhook.review_tools.site_data import SiteData
@@ -33,7 +35,7 @@ BACKLOG = 2048
 #: Where podgate is installed, unless somebody says otherwise.
 NAMESPACE = "podgate-system"
 
-_FILE = click.Path(path_type=Path)
+_FILE = PathParameter()
 
 
 @click.command("serve")
@@ -71,7 +73,7 @@ _FILE = click.Path(path_type=Path)
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
 @click.option("--mode", type=click.Choice(["audit", "warn"]), help="The most that a policy file may do.")
 @click.option(
-    "--languages", default="en", show_default=True, metavar="LIST", help="Of denials: en,zh or zh,en."
+    "--languages", type=Languages(), default="en", show_default=True, help="Of denials: en,zh or zh,en."
 )
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -91,7 +93,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     bind: str,
     workers: int,
     mode: str | None,
-    languages: str,
+    languages: tuple[str, ...],
     log_level: str,
 ) -> None:
     """Answer the API server's admission reviews.
@@ -103,7 +105,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     cluster = _cluster(live, kubeconfig, context, namespace)
     _check_pair(cert, key)
     files = _Files(policies, facts, kinds, accelerators, pod_security_default)
-    state = _load(files, mode, _languages(languages))
+    state = _load(files, mode, languages)
     listener = _listen(*address)
     metrics_dir = _share_metrics() if workers > 1 else None
 
@@ -159,14 +161,6 @@ def _address(bind: str) -> tuple[str, int]:
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise click.UsageError(f"--bind {bind}: expected [HOST]:PORT, such as :8443 or 127.0.0.1:8443")
     return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def _languages(text: str) -> tuple[str, ...]:
-    languages = tuple(part.strip() for part in text.split(",") if part.strip())
-    unknown = [language for language in languages if language not in {"en", "zh"}]
-    if unknown or not languages:
-        raise click.UsageError(f"--languages {text}: expected en, zh or both, found {text!r}")
-    return languages
 
 
 def _check_pair(certificate: Path, key: Path) -> None:

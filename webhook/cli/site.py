@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.folders import read_folders
+from webhook.cli.folders import PathParameter, read_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from webhook.review_tools.site_data import SiteData
 
 kinds_option = click.option(
     "--kinds",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PathParameter(),
     metavar="FILE",
     help="Further kinds with pods, in the shape of podgate's templates.yaml; repeatable.",
 )
 accelerators_option = click.option(
     "--accelerators",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PathParameter(),
     metavar="FILE",
     help="Further accelerators, in the shape of podgate's accelerators.yaml; repeatable.",
 )
