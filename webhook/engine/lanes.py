@@ -7,22 +7,16 @@ Where no audited mutation acts, both are one object. What the audited lane claim
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from webhook.engine.resolve import Resolved, resolve
+from webhook.engine.resolve import not_asked, resolve
 from webhook.kube.draft import MOST_FIELDS, Draft, DraftError, TooManyFieldsError
 from webhook.policy import CompiledRule
 from webhook.policy.match import View
-from webhook.policy.policy_set import Candidate
+from webhook.policy.policy_set import Candidate, Resolved
 from webhook.rules.base import Finding, MutatingRule, Received, Subject, error
 
-
-class Ran(NamedTuple):
-    """A mutating rule, and what it said."""
-
-    compiled: CompiledRule
-    rule: MutatingRule
-    findings: tuple[Finding, ...]
+Ran = tuple[CompiledRule, MutatingRule, tuple[Finding, ...]]
+"""A mutating rule, and what it said."""
 
 
 @dataclass(slots=True)
@@ -81,7 +75,7 @@ def _run_policy(candidate: Candidate, lanes: Lanes) -> None:
 
 def _mutate_in(found: Resolved, view: View) -> list[Ran]:
     return [
-        Ran(compiled, rule, found.not_asked(compiled, view) or _mutate(rule, view.subject, compiled.key))
+        (compiled, rule, not_asked(found, compiled, view) or _mutate(rule, view.subject, compiled.key))
         for compiled, rule in found.chosen.mutating
     ]
 

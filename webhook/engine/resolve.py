@@ -4,13 +4,12 @@ Precedence: exception, then override (by order, then name; the first that matche
 """
 
 from datetime import timedelta
-from typing import NamedTuple
 
 from webhook.facts import Unknown
 from webhook.kube.field_path import mapping_at
 from webhook.policy import CompiledRule
 from webhook.policy.match import Answer, View
-from webhook.policy.policy_set import Candidate, CompiledException
+from webhook.policy.policy_set import Candidate, CompiledException, CompiledPolicy, Resolved
 from webhook.rules.base import ENDING_TEXT, Finding, Mode, Sentence, skip, unknown
 
 OUT_OF_TIME = Unknown("the time that the API server gives to a review ran out")
@@ -23,65 +22,20 @@ ENDING = timedelta(days=14)
 """How long before its end an exception is warned about: two weeks are time to mend a workload."""
 
 
-class Resolved(NamedTuple):
-    """A policy as it holds for one object.
-
-    Attributes:
-        base: the policy itself.
-        chosen: the policy as an override has it, else itself.
-        answer: whether it applies; an unknown one is an error of each of its rules.
-        matches: whether its own match is known to hold; then an exception counts even where the override is unknown.
-    """
-
-    base: Candidate
-    chosen: Candidate
-    answer: Answer
-    matches: bool = True
-
-    @property
-    def enforces(self) -> bool:
-        """Whether it applies and is enforced."""
-        return self.answer is not False and self.chosen.policy.mode is Mode.ENFORCE
-
-    def not_asked(self, rule: CompiledRule, view: View) -> tuple[Finding, ...]:
-        """Why a `rule` shall not run on the object of `view`; () if it shall.
-
-        The first one's time was asked for when the policy was looked at.
-        """
-        policy, answer = self.base.policy, self.answer
-        if rule is not self.chosen.policy.rules[0] and view.received.expired():
-            return (unknown(OUT_OF_TIME),)
-        can_be_lifted = self.matches and (policy.opt_out or policy.exceptions)
-        found = self._lifted(rule, view) if can_be_lifted else None
-        if found is None and isinstance(answer, Unknown):
-            found = unknown(answer)
-        return () if found is None else (found,)
-
-    def _lifted(self, rule: CompiledRule, view: View) -> Finding | None:
-        """The object's own word, or an exception, that lifts a rule."""
-        policy = self.base.policy
-        reason = _opted_out(view, policy.name) if policy.opt_out else ""
-        if reason:
-            return skip("opted out", reason=reason)
-        for exception in policy.exceptions:
-            found = _lifted(exception, rule, view)
-            if found is not None:
-                return found
-        return None
-
-
 def resolve(candidate: Candidate, view: View) -> Resolved:
     """A policy, `candidate`, as it holds for the object of `view`, which is one of the lanes."""
     answer = _applies(candidate, view)
+    if answer is False:
+        return candidate.passed_over
     if answer is not True:
-        return Resolved(candidate, candidate, answer, matches=False)
+        return Resolved.of(candidate, candidate, answer, matches=False)
     for matches, variant in candidate.overrides:
         decides = matches(view)
         if isinstance(decides, Unknown):
-            return Resolved(candidate, candidate, decides)
+            return Resolved.of(candidate, candidate, decides)
         if decides:
-            return Resolved(candidate, variant, variant.policy.mode is not Mode.DISABLED)
-    return Resolved(candidate, candidate, candidate.policy.mode is not Mode.DISABLED)
+            return Resolved.of(candidate, variant, variant.policy.mode is not Mode.DISABLED)
+    return candidate.applied
 
 
 def _applies(candidate: Candidate, view: View) -> Answer:
@@ -97,7 +51,32 @@ def _applies(candidate: Candidate, view: View) -> Answer:
     return exempts if isinstance(exempts, Unknown) else matches
 
 
-def _lifted(exception: CompiledException, rule: CompiledRule, view: View) -> Finding | None:
+def not_asked(found: Resolved, rule: CompiledRule, view: View) -> tuple[Finding, ...]:
+    """Why a `rule` of the policy `found` shall not run on the object of `view`; () if it shall.
+
+    The first one's time was asked for when the policy was looked at.
+    """
+    if rule is not found.chosen.policy.rules[0] and view.received.expired():
+        return (unknown(OUT_OF_TIME),)
+    lifted = _lifted(found.base.policy, rule, view) if found.can_be_lifted else None
+    if lifted is not None:
+        return (lifted,)
+    return (unknown(found.answer),) if isinstance(found.answer, Unknown) else ()
+
+
+def _lifted(policy: CompiledPolicy, rule: CompiledRule, view: View) -> Finding | None:
+    """The object's own word, or an exception, that lifts a rule."""
+    reason = _opted_out(view, policy.name) if policy.opt_out else ""
+    if reason:
+        return skip("opted out", reason=reason)
+    for exception in policy.exceptions:
+        found = _excepted(exception, rule, view)
+        if found is not None:
+            return found
+    return None
+
+
+def _excepted(exception: CompiledException, rule: CompiledRule, view: View) -> Finding | None:
     now = view.received.now
     if exception.rule not in ("", rule.name) or now >= exception.expires_at:
         return None

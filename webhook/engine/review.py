@@ -16,10 +16,10 @@ from webhook.engine import annotations
 from webhook.engine.change_over import ChangeOver, policies_of
 from webhook.engine.decide import decide, weakest_action, worst_action, worst_result
 from webhook.engine.exempt import exemption
-from webhook.engine.lanes import Lanes, Ran, run_mutations
+from webhook.engine.lanes import Lanes, run_mutations
 from webhook.engine.outcome import Action, Outcome, Report
 from webhook.engine.put_back import put_back
-from webhook.engine.resolve import resolve
+from webhook.engine.resolve import not_asked, resolve
 from webhook.engine.templates import mutate_templates, template_reports
 from webhook.facts import Facts
 from webhook.kube.admission_request import AdmissionRequest
@@ -34,6 +34,7 @@ from webhook.rules.base import (
     UNAPPLIED,
     Finding,
     Mode,
+    MutatingRule,
     Received,
     Result,
     Sentence,
@@ -118,7 +119,7 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
         policy_set=gate.policy_set,
         object=draft.object,
         audited=lanes.audited.subject.object,
-        reports=(*reports, *[_report(ran.compiled, ran.findings, most=Action.RECORD) for ran in lanes.found]),
+        reports=(*reports, *[_report(rule, found, most=Action.RECORD) for rule, _, found in lanes.found]),
         changes=changes,
         would_change=tuple(_would_change(lanes, changes)),
         patch=draft.patch(),
@@ -219,7 +220,7 @@ def _would_change(lanes: Lanes, made: Sequence[Change]) -> Iterator[tuple[Mode, 
     """What audited rules would change besides what was `made`: an override may audit in one lane what the other enforces."""
     if lanes.are_one:
         return
-    rules = [ran.compiled for ran in lanes.found]
+    rules = [rule for rule, _, _ in lanes.found]
     audited = {rule.key: rule.mode for rule in rules if rule.mode is not Mode.ENFORCE}
     known = {(change.rule, change.field): change for change in made}
     for change in lanes.audited.subject.draft.changes(audited.__contains__):
@@ -243,18 +244,15 @@ def _verify(gate: Gate, lanes: Lanes, as_received: View) -> Iterator[Report]:
     missing: dict[str, list[Change]] = {}
     for change in lanes.real.subject.draft.changes():
         missing.setdefault(change.rule, []).append(change)
-    for ran in lanes.found:
-        compiled, findings = ran.compiled, ran.findings
+    for compiled, rule, findings in lanes.found:
         if not gate.judges(compiled):
             continue
-        ceiling = compiled.ceiling if settled else Mode.WARN
         own = (
             *_unapplied(missing.get(compiled.key, ())),
-            *_own_verification(ran, as_received),
+            *_own_verification(rule, findings, as_received),
         )
-        if own:
-            own = (*findings, *(replace(finding, ceiling=ceiling) for finding in own))
-        yield _report(compiled, own or findings)
+        ceiling = compiled.ceiling if settled else Mode.WARN
+        yield _report(compiled, (*findings, *[replace(finding, ceiling=ceiling) for finding in own]))
 
 
 def _unapplied(changes: Sequence[Change]) -> tuple[Finding, ...]:
@@ -266,9 +264,11 @@ def _unapplied(changes: Sequence[Change]) -> tuple[Finding, ...]:
     return (fail(UNAPPLIED, place, fields=Sentence(", ".join([change.field for change in changes]))),)
 
 
-def _own_verification(ran: Ran, view: View) -> tuple[Finding, ...]:
-    was_asked = not ran.findings or NOT_ASKED.isdisjoint([finding.text for finding in ran.findings])
-    return tuple(ran.rule.verify(view.subject)) if was_asked else ()
+def _own_verification(rule: MutatingRule, findings: tuple[Finding, ...], view: View) -> tuple[Finding, ...]:
+    if type(rule).verify is MutatingRule.verify:  # as most, that have nothing besides
+        return ()
+    was_asked = not findings or NOT_ASKED.isdisjoint([finding.text for finding in findings])
+    return tuple(rule.verify(view.subject)) if was_asked else ()
 
 
 def _judge(gate: Gate, candidates: Sequence[Candidate], as_received: View, audited: View) -> Iterator[Report]:
@@ -312,7 +312,7 @@ def _findings(
     if found.answer is False:
         return
     for compiled, rule in found.chosen.validating:
-        yield compiled, found.not_asked(compiled, view) or tuple(rule.validate_subject(view.subject))
+        yield compiled, not_asked(found, compiled, view) or tuple(rule.validate_subject(view.subject))
 
 
 def _stored(gate: Gate, request: AdmissionRequest) -> View:
@@ -357,9 +357,13 @@ def _place(finding: Finding, view: View) -> tuple[str, ...]:
     )
 
 
+# A member of an enumeration takes four times as long to look up as a name of the module (CPython 3.11).
+_PASS, _NONE = Result.PASS, Action.NONE
+
+
 def _report(compiled: CompiledRule, findings: tuple[Finding, ...], most: Action = Action.DENY) -> Report:
     if not findings:
-        return Report(compiled, Result.PASS, Action.NONE)
+        return Report(compiled, _PASS, _NONE)
     action = worst_action([decide(finding, compiled.mode, compiled.failure_policy) for finding in findings])
     return Report(compiled, worst_result(findings), weakest_action(action, most), findings)
 

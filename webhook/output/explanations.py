@@ -11,7 +11,7 @@ from typing import NamedTuple
 from webhook.documents import Document, Path
 from webhook.engine import Gate, Outcome, Report, review
 from webhook.engine.lanes import Lanes, run_mutations
-from webhook.engine.resolve import Resolved, resolve
+from webhook.engine.resolve import resolve
 from webhook.engine.templates import template_reports
 from webhook.facts import Unknown
 from webhook.kube.admission_request import AdmissionRequest
@@ -35,7 +35,7 @@ from webhook.output.results import (
 from webhook.policy import CompiledPolicy, CompiledRule, PolicySet
 from webhook.policy.explain import explain_clause
 from webhook.policy.match import Answer, View
-from webhook.policy.policy_set import Candidate, index_of
+from webhook.policy.policy_set import Candidate, Resolved, index_of
 from webhook.rules.base import Finding, Mode, MutatingRule, Result, Subject
 
 NOBODY = "\0"

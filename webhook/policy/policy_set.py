@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from webhook.facts import AcceleratorPool, Unknown
 from webhook.facts.cluster import WORKSPACE_LABEL
 from webhook.kube.accelerators import Catalogue
 from webhook.kube.field_path import mapping_at
 from webhook.kube.templates import TemplateKinds
-from webhook.policy.match import Predicate, View, any_of
+from webhook.policy.match import Answer, Predicate, View, any_of
 from webhook.policy.pause import Pause
 from webhook.policy.schema import MatchClause
 from webhook.rules.base import Mode, MutatingRule, Received, Rule, ValidatingRule
@@ -128,6 +128,8 @@ class Candidate:
         rank: its place among all policies, from 0, in the order in which they run.
         sees_mutations: whether what it says of an object to be created depends on what mutating rules would still write: its own
             are verified, and what is not enforced judges the audited lane.
+        applied: the policy as it holds where it matches and no override decides.
+        passed_over: the policy as it holds where it does not match.
     """
 
     rank: int
@@ -138,6 +140,40 @@ class Candidate:
     validating: tuple[tuple[CompiledRule, ValidatingRule], ...]
     overrides: tuple[tuple[Predicate, "Candidate"], ...] = ()
     sees_mutations: bool = True
+    applied: "Resolved" = field(init=False, repr=False, compare=False)
+    passed_over: "Resolved" = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        applied = Resolved.of(self, self, self.policy.mode is not Mode.DISABLED)
+        object.__setattr__(self, "applied", applied)
+        object.__setattr__(self, "passed_over", Resolved.of(self, self, answer=False, matches=False))
+
+
+class Resolved(NamedTuple):
+    """A policy as it holds for one object.
+
+    Attributes:
+        base: the policy itself.
+        chosen: the policy as an override has it, else itself.
+        answer: whether it applies; an unknown one is an error of each of its rules.
+        enforces: whether it applies and is enforced.
+        can_be_lifted: whether the object's own word, or an exception, may lift its rules; its own match must be known to
+            hold, while it does not matter whether the override is known.
+    """
+
+    base: Candidate
+    chosen: Candidate
+    answer: Answer
+    enforces: bool
+    can_be_lifted: bool
+
+    @classmethod
+    def of(cls, base: Candidate, chosen: Candidate, answer: Answer, *, matches: bool = True) -> "Resolved":
+        """The policy `base` as it holds where its `answer` is that; `matches` says whether its own match is known to hold."""
+        enforces = answer is not False and chosen.policy.mode is Mode.ENFORCE
+        return cls(
+            base, chosen, answer, enforces, matches and bool(base.policy.opt_out or base.policy.exceptions)
+        )
 
 
 Need = tuple[str, str]
