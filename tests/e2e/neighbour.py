@@ -123,19 +123,21 @@ def neighbour(
     *,
     name: str = LATER,
     reinvocation: Literal["Never", "IfNeeded"] = "Never",
+    resource: str = "pods",
 ) -> Iterator[Neighbour]:
-    """A webhook beside ours, in force inside, for the creation of pods.
+    """A webhook beside ours, in force inside, for the creation of objects of the core group.
 
     Args:
         cluster: where.
         folder: for its certificate; made.
-        patch: the JSON Patch for a pod; [] leaves it as it is.
+        patch: the JSON Patch for an object; [] leaves it as it is.
         name: of its configuration: `EARLIER`, `LATER` or `LAST`.
-        reinvocation: whether it is called again when another has changed the pod after it.
+        reinvocation: whether it is called again when another has changed the object after it.
+        resource: of the objects.
     """
     running = Neighbour(folder, patch)
     running.start()
-    configuration = _configuration(running, name, reinvocation)
+    configuration = _configuration(running, name, reinvocation, resource)
     try:
         put_in_force(cluster, configuration)
         yield running
@@ -144,21 +146,21 @@ def neighbour(
         running.stop()
 
 
-def _configuration(running: Neighbour, name: str, reinvocation: str) -> Json:
+def _configuration(running: Neighbour, name: str, reinvocation: str, resource: str) -> Json:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": name},
         "webhooks": [
             {
-                "name": f"pods.{name}",
+                "name": f"{resource}.{name}",
                 "clientConfig": {"url": running.url, "caBundle": running.ca_bundle},
                 "rules": [
                     {
                         "apiGroups": [""],
                         "apiVersions": ["v1"],
                         "operations": ["CREATE"],
-                        "resources": ["pods"],
+                        "resources": [resource],
                     }
                 ],
                 "failurePolicy": "Fail",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.client import ApiError, Json, path_of
 from tests.e2e.cluster import ALICE
-from tests.e2e.neighbour import EARLIER, LATER, neighbour
+from tests.e2e.neighbour import EARLIER, LATER, neighbour, one_gpu
 from tests.e2e.nodes import GPU
 from tests.e2e.podgate import SHIPPED, SITE, Podgate, write_policies
 from tests.e2e.registration import IGNORE
@@ -101,16 +101,21 @@ class Outcome(NamedTuple):
 
 @pytest.fixture
 def beside(cluster: Cluster, namespace: str, tmp_path: Path) -> Callable[..., Outcome]:
-    """Create a GPU pod while another team's webhook is in force."""
+    """Create a pod, of one GPU where nothing else is said, while another team's webhook is in force."""
 
     def create(
-        patch: Patch, situation: Situation, verify: str = "warn", replace: str = "defaulted"
+        patch: Patch,
+        situation: Situation,
+        verify: str = "warn",
+        replace: str = "defaulted",
+        *,
+        gpus: int = 1,
     ) -> Outcome:
         (name, reinvocation), words = (
             situation,
             f"{situation[0].split('.')[0]}-{situation[1]}-{verify}".lower(),
         )
-        thing = pod(words, namespace, 1, labels={VERIFY: verify, "replace": replace})
+        thing = pod(words, namespace, gpus, labels={VERIFY: verify, "replace": replace})
         folder = tmp_path / f"{words}-{patch.__name__}"
         with neighbour(cluster, folder, patch, name=name, reinvocation=reinvocation) as other:
             try:
@@ -218,6 +223,96 @@ def test_what_others_add_gets_what_is_its_own_and_ours_stays(
         assert found.warnings == (), situation
         assert patch(found.stored) == [], "the other team's part is there as well"
     assert {each["decision"] for each in gate.reviews(namespace=namespace)} == {"mutate", "allow"}
+
+
+def test_a_gpu_that_others_give_brings_all_that_is_ours(
+    gate: Podgate, namespace: str, beside: Callable[..., Outcome]
+) -> None:
+    """After us as before us: the late entry is called for what the first was not called for."""
+    for situation, verify in product(SITUATIONS, ("warn", "fail")):
+        found = beside(one_gpu, situation, verify, gpus=0)
+        assert found.stored is not None, (situation, found.refusal)
+        assert missing(found.stored) == [], situation
+        assert found.warnings == (), situation
+    calls = gate.reviews(namespace=namespace, webhook="mutate")
+    assert [each["decision"] for each in calls] == ["mutate"] * len(SITUATIONS) * 2
+
+
+@pytest.mark.usefixtures("gate")
+def test_what_is_given_late_is_seen_by_those_that_are_called_again(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    seen = {}
+    reinvocations: tuple[Reinvocation, Reinvocation] = ("Never", "IfNeeded")
+    for reinvocation in reinvocations:
+        name = f"given-{reinvocation}".lower()
+        with neighbour(cluster, tmp_path / name, one_gpu, reinvocation=reinvocation) as other:
+            labels = {VERIFY: "warn", "replace": "defaulted"}
+            cluster.client(ALICE).create(pod(name, namespace, labels=labels))
+        seen[reinvocation] = [each["spec"].get("priorityClassName") for each in other.objects]
+    assert seen == {"Never": [None], "IfNeeded": [None, "ai-train-high"]}
+
+
+def gives_and_takes(thing: Json) -> list[Json]:
+    """A GPU at first; when it is called again, it takes our toleration away."""
+    return one_gpu(thing) or removes_tolerations(thing)
+
+
+@pytest.mark.usefixtures("gate")
+def test_who_gives_the_gpu_and_has_the_last_word_is_told_like_others(beside: Callable[..., Outcome]) -> None:
+    """What was written late has no third call; it is verified as ever."""
+    kept = beside(gives_and_takes, (LATER, "Never"), gpus=0)
+    assert kept.stored is not None, kept.refusal
+    assert (missing(kept.stored), kept.warnings) == ([], ())
+    lost = beside(gives_and_takes, LAST_WORD, gpus=0)
+    assert lost.stored is not None, lost.refusal
+    assert missing(lost.stored) == ["toleration"]
+    assert lost.warnings == (
+        f'[warn/place] {UNDONE} (spec.tolerations["{GPU}"])',
+        f"[warn/place] do: {AGAIN}",
+    )
+    assert f"denied the request: {UNDONE}" in beside(gives_and_takes, LAST_WORD, "fail", gpus=0).refusal
+
+
+FAST = "example.com/fast"
+STORAGE = {
+    "apiVersion": "podgate.dev/v1alpha1",
+    "kind": "PodPolicy",
+    "metadata": {"name": "fast"},
+    "spec": {
+        "mode": "enforce",
+        "match": {"objectSelector": {"matchLabels": {FAST: "yes"}}},
+        "rules": [{"name": "class", "setStorageClass": {"default": "ceph-block"}}],
+    },
+}
+
+
+def marks_claims(thing: Json) -> list[Json]:
+    is_done = FAST in (thing["metadata"].get("labels") or {})
+    return [] if is_done else [{"op": "add", "path": "/metadata/labels", "value": {FAST: "yes"}}]
+
+
+@pytest.mark.parametrize("reinvocation", ["Never", "IfNeeded"])
+def test_a_claim_that_others_mark_gets_the_class(
+    cluster: Cluster,
+    namespace: str,
+    start_podgate: Callable[..., Podgate],
+    register: Callable[..., None],
+    tmp_path: Path,
+    reinvocation: Reinvocation,
+) -> None:
+    register(start_podgate((write_policies(tmp_path / "policies", STORAGE),)))
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": namespace},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    resource = "persistentvolumeclaims"
+    with neighbour(cluster, tmp_path / "later", marks_claims, reinvocation=reinvocation, resource=resource):
+        cluster.client(ALICE).create(claim)
+    stored = cluster.admin.read("PersistentVolumeClaim", namespace, "data")
+    assert stored["spec"]["storageClassName"] == "ceph-block"
 
 
 class Loss(NamedTuple):

@@ -386,7 +386,7 @@ def test_kubectl_diff_is_refused_with_the_same_words(
 
 
 KEY = re.compile(
-    r"(?:mutate|fail\.validate|ignore\.validate)\.podgate\.dev/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+    r"(?:(?:late\.)?mutate|fail\.validate|ignore\.validate)\.podgate\.dev/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 )
 
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.e2e.client import HOST, ApiError, Json, path_of
+from tests.e2e.client import HOST, ApiError, Json
 from tests.e2e.cluster import ALICE, ROOT, Cluster
 from tests.e2e.load import Load
 from tests.e2e.nodes import GPU
 from tests.e2e.podgate import MAIN, PROGRAM, write_policies
-from tests.e2e.registration import NAME
+from tests.e2e.registration import NAME, PATHS
 from tests.e2e.replicas import SERVICE, Replica, Replicas
 from tests.e2e.waiting import wait_for
 from tests.e2e.workloads import pod
@@ -241,8 +241,8 @@ def take_away(cluster: Cluster, namespace: str, process: subprocess.Popen[bytes]
     """End the controller, and what it made."""
     process.kill()
     process.wait()
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-        cluster.admin.delete(path_of(kind, name=NAME))
+    for path in PATHS:
+        cluster.admin.delete(path)
     probe = of_kind(namespace, "probe", CHANGED)
     wait_for(lambda: not is_refused_or_changed(cluster, probe), "nobody is called any more")
 
