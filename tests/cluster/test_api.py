@@ -17,7 +17,7 @@ import pytest
 
 import certs
 from tests.cluster.scripted_server import Reply, Request, ScriptedServer, kubeconfig, status
-from webhook.cluster import Api, ApiError, configuration
+from webhook.cluster import Api, ApiError, configuration, patience
 from webhook.cluster import api as api_module
 
 if TYPE_CHECKING:
@@ -507,21 +507,50 @@ class TestCredentials:
         assert api._headers(None)["Authorization"] == "bearer new"
 
     def test_an_exec_plugin(self, tmp_path: Path) -> None:
-        plugin = tmp_path / "plugin"
-        credential = {
-            "kind": "ExecCredential",
-            "apiVersion": "client.authentication.k8s.io/v1",
-            "status": {"token": "from the plugin"},
-        }
-        plugin.write_text(f"#!/bin/sh\necho '{json.dumps(credential)}'\n")
-        plugin.chmod(0o700)
-        config = json.loads(kubeconfig("http://127.0.0.1:1"))
-        config["users"][0]["user"] = {
-            "exec": {"apiVersion": credential["apiVersion"], "command": str(plugin)}
-        }
-        (tmp_path / "config").write_text(json.dumps(config))
-        api = Api.connect(tmp_path / "config")
+        api = Api.connect(_with_plugin(tmp_path, "", "http://127.0.0.1:1"))
         assert api._headers(None)["Authorization"] == "Bearer from the plugin"
+
+    def test_one_that_hangs_at_the_start(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.2)
+        with pytest.raises(ApiError, match=r"config: the plugin that gives the credentials does not end: "):
+            Api.connect(_with_plugin(tmp_path, "echo >> begun; sleep 1", "http://127.0.0.1:1"))
+
+    @pytest.mark.parametrize("ends", ["", "2026-01-01T00:00:00Z"], ids=["when refused", "at its end"])
+    def test_one_that_hangs_later_holds_up_no_call_and_is_begun_once(
+        self,
+        connect: Callable[..., tuple[Api, ScriptedServer]],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        ends: str,
+    ) -> None:
+        _, server = connect(lambda _, reply: reply.json(401, status(401, "Unauthorized", "no")))
+        begun = tmp_path / "begun"
+        hang = f"[ -e {begun} ] && {{ echo >> {begun}; sleep 3; }}"
+        api = Api.connect(_with_plugin(tmp_path, hang, server.url, expirationTimestamp=ends))
+        begun.touch()
+        monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.2)
+        began = time.monotonic()
+        for _ in range(5):
+            with pytest.raises(ApiError):
+                api.get(PATH)
+        assert time.monotonic() - began < 2
+        assert begun.read_text() == "\n"
+
+
+def _with_plugin(folder: Path, before: str, url: str, **more: str) -> Path:
+    """A kubeconfig whose plugin does something before it gives a token."""
+    plugin = folder / "plugin"
+    credential = {
+        "kind": "ExecCredential",
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "status": {"token": "from the plugin", **{name: value for name, value in more.items() if value}},
+    }
+    plugin.write_text(f"#!/bin/sh\n{before}\necho '{json.dumps(credential)}'\n")
+    plugin.chmod(0o700)
+    config = json.loads(kubeconfig(url))
+    config["users"][0]["user"] = {"exec": {"apiVersion": credential["apiVersion"], "command": str(plugin)}}
+    (folder / "config").write_text(json.dumps(config))
+    return folder / "config"
 
 
 class _InAnHour(datetime):

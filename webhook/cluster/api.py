@@ -16,6 +16,7 @@ import orjson
 from webhook.cluster.configuration import CredentialsError, authorization, find_source, load
 from webhook.cluster.errors import ApiError
 from webhook.cluster.lines import LineError, objects_in
+from webhook.cluster.patience import Patience
 from webhook.kube.plain_text import plain
 
 if TYPE_CHECKING:
@@ -60,16 +61,17 @@ class Api:
 
     Args:
         read_configuration: Gives the client library's ``Configuration``; asked again when credentials are refused, so
-            that a token or a client certificate that was replaced is found.
+            that a token or a client certificate that was replaced is found. Told how long to wait for a plugin.
 
     Attributes:
         server: The API server's address.
     """
 
-    def __init__(self, read_configuration: Callable[[], Any]) -> None:
+    def __init__(self, read_configuration: Callable[[Patience], Any]) -> None:
         self._read_configuration = read_configuration
+        self._patience = Patience()
         self._lock = threading.Lock()
-        self._take(read_configuration())
+        self._take(read_configuration(self._patience))
 
     @classmethod
     def connect(cls, kubeconfig: Path | None = None, context: str | None = None) -> Self:
@@ -284,7 +286,7 @@ class Api:
         headers = {"Accept": JSON, "User-Agent": "podgate"}
         if media_type:
             headers["Content-Type"] = media_type
-        if sent := authorization(self._configuration):
+        if sent := authorization(self._configuration, self._patience):
             headers["Authorization"] = sent
         return headers
 
@@ -293,7 +295,7 @@ class Api:
         with self._lock:
             if self._credentials() == used:
                 with suppress(ApiError):
-                    self._take(self._read_configuration())
+                    self._take(self._read_configuration(self._patience))
             return self._credentials() != used
 
     def _credentials(self) -> tuple[Any, ...]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webhook.cluster.errors import ApiError
+from webhook.cluster.patience import HangingError
+
+if TYPE_CHECKING:
+    from webhook.cluster.patience import Patience
 
 #: Present in every pod (kubernetes/client-go:rest/config.go, InClusterConfig).
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
@@ -15,6 +20,7 @@ _NOWHERE = (
     "no cluster: there is no --kubeconfig, no $KUBECONFIG, no ServiceAccount of a pod and no ~/.kube/config; "
     "name a file with --kubeconfig"
 )
+_HANGS = "the plugin that gives the credentials does not end: does it wait for somebody at a terminal?"
 
 
 class CredentialsError(Exception):
@@ -67,8 +73,12 @@ def own_namespace() -> str:
         return ""
 
 
-def load(source: Source) -> Any:
+def load(source: Source, patience: Patience) -> Any:
     """The client library's ``Configuration``, read anew.
+
+    Args:
+        source: Where it stands.
+        patience: With a plugin that a kubeconfig names.
 
     Raises:
         ApiError: It cannot be read, or holds no usable credentials.
@@ -83,11 +93,14 @@ def load(source: Source) -> Any:
     configuration = Configuration()
     try:
         if source.kubeconfig:
-            load_kube_config(  # type: ignore[no-untyped-call]
-                source.kubeconfig, source.context, configuration, persist_config=False
+            read = partial(
+                load_kube_config, source.kubeconfig, source.context, configuration, persist_config=False
             )
+            patience.do(read)
         else:
             load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+    except HangingError as error:
+        raise ApiError(f"{source}: {_HANGS}") from error
     except ConfigException as error:
         raise ApiError(f"{source}: {error}") from error
     except Exception as error:  # the library lets YAML, key and type errors of a broken file through
@@ -95,16 +108,23 @@ def load(source: Source) -> Any:
     return configuration
 
 
-def authorization(configuration: Any) -> str | None:
+def authorization(configuration: Any, patience: Patience) -> str | None:
     """What to send as ``Authorization``, None for nothing.
 
-    A pod's token is read again when the last reading is a minute old: it is replaced each hour.
+    A pod's token is read again when the last reading is a minute old: it is replaced each hour. A plugin is asked again when
+    what it gave has ended.
+
+    Args:
+        configuration: The client library's.
+        patience: With the plugin.
 
     Raises:
         CredentialsError: It cannot be read, or sent: the library for HTTP would show it in its own error.
     """
     try:
-        value = configuration.get_api_key_with_prefix("BearerToken")
+        value = patience.do(partial(configuration.get_api_key_with_prefix, "BearerToken"))
+    except HangingError as error:
+        raise CredentialsError(_HANGS) from error
     except Exception as error:  # of the file or of the plugin that has it
         raise CredentialsError(f"the credentials cannot be read ({type(error).__name__})") from error
     if value is None:
