@@ -31,7 +31,10 @@ def decide(finding: Finding, mode: Mode, failure_policy: Literal["Ignore", "Fail
 def worst_result(findings: tuple[Finding, ...]) -> Result:
     """The result of a rule: that of its worst finding, a pass where there is none."""
     found = {finding.result for finding in findings}
-    return next((result for result in WORST_FIRST if result in found), Result.PASS)
+    for result in WORST_FIRST:
+        if result in found:
+            return result
+    return Result.PASS
 
 
 def worst_action(actions: list[Action]) -> Action:

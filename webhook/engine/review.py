@@ -143,8 +143,9 @@ def validate(gate: Gate, request: AdmissionRequest) -> Outcome:
     candidates = _candidates(gate, as_received, request.operation)
     reports: list[Report] = []
     if request.operation == "CREATE" and _sees_mutations(gate, candidates):
-        as_received = View(Subject(lanes.received, Draft(lanes.received.object)))
         run_mutations(candidates, lanes)
+        if lanes.real.subject.draft.writes:
+            as_received = View(Subject(lanes.received, Draft(lanes.received.object)))
         reports.extend(_verify(gate, lanes, as_received))
     audited = as_received if lanes.are_one else lanes.audited
     reports.extend(_judge(gate, candidates, as_received, audited))

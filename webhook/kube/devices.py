@@ -82,7 +82,7 @@ def asked_devices(
         counts=_effective(holdings),
         vendors=frozenset().union(*[holding.vendors for holding in holdings]),
         sharing=frozenset().union(*[holding.sharing for holding in holdings]),
-        holders=tuple(each.path for each in every if each.path in paths),
+        holders=tuple([each.path for each in every if each.path in paths]),
         has_claims=claims,
     )
 
@@ -91,7 +91,10 @@ _NOTHING = AskedDevices({}, frozenset(), frozenset(), (), has_claims=False)
 
 
 def _effective(holdings: list[_Holding]) -> dict[str, int]:
-    total = combined_requests([(holding.role, holding.counts) for holding in holdings])
+    if len(holdings) == 1:  # as of most pods
+        total = holdings[0].counts
+    else:
+        total = combined_requests([(holding.role, holding.counts) for holding in holdings])
     return {name: math.ceil(count) for name, count in total.items()}
 
 
@@ -110,7 +113,7 @@ def _holding(container: Container, requests: Requests, catalogue: Catalogue) -> 
         _count_share(devices, requests, (name, quantity, resource), catalogue)
     if not devices:
         return None
-    partial = _partial_sharing(shares)
+    partial = _partial_sharing(shares) if shares else {}
     return _Holding(
         container.role,
         container.path,

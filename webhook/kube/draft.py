@@ -201,7 +201,7 @@ class Draft:
         self._append(target, item)
         # Named as its fellows are.
         shown = format_identified(place, (*holder, item_name(item, place[-1])))
-        self._touch(key, Change(rule, place, shown, None, item, appended=True))
+        self._touch(key, Change(rule, place, shown, None, item, True))
         return Written.WRITTEN
 
     def claim(self, key: tuple[str | int, ...], rule: str) -> bool:
@@ -279,7 +279,7 @@ class Draft:
         touched = self._touched.get(key)
         if touched is None:
             shown = format_identified(path, key)
-            self._touch(key, Change(rule, path, shown, before, after, appended=False))
+            self._touch(key, Change(rule, path, shown, before, after, False))
         else:
             self._put(self._touched, key, touched._replace(rule=rule, after=after))
 

@@ -5,7 +5,9 @@ from webhook.documents import Path
 
 def escape(segment: str) -> str:
     """A map key as it stands in a pointer: `~` as `~0`, `/` as `~1`, in this order (RFC 6901, section 3)."""
-    return segment.replace("~", "~0").replace("/", "~1")
+    if "~" in segment:
+        segment = segment.replace("~", "~0")
+    return segment.replace("/", "~1") if "/" in segment else segment
 
 
 def format_pointer(path: Path) -> str:

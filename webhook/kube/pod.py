@@ -79,6 +79,8 @@ def combined_requests(parts: Iterable[tuple[Role, Mapping[str, Quantity]]]) -> R
     sidecars: Requests = {}
     peak: Requests = {}
     for role, asked in parts:
+        if not asked:
+            continue
         if role == "app":
             _add(running, asked)
         elif role == "sidecar":
@@ -89,7 +91,8 @@ def combined_requests(parts: Iterable[tuple[Role, Mapping[str, Quantity]]]) -> R
             _raise_to(peak, {name: sidecars.get(name, 0) + quantity for name, quantity in asked.items()})
         # Other names stand as the steps before left them: looking at each again would make the work quadratic.
     _raise_to(running, peak)
-    return {name: whole_or_fraction(quantity) for name, quantity in running.items()}
+    # Most are whole numbers, that need no look.
+    return {name: each if type(each) is int else whole_or_fraction(each) for name, each in running.items()}
 
 
 def effective_requests(pod: Mapping[str, Any]) -> Requests:

@@ -117,9 +117,11 @@ class CheckStorage(ValidatingRule):
         found: dict[str, tuple[str, str]] = {}
         for container in every:
             for mount in list_at(container.value, ("volumeMounts",)):
-                name, path = value_at(mount, ("name",)), value_at(mount, ("mountPath",))
-                if isinstance(name, str) and isinstance(path, str) and self._matters(path):
-                    found.setdefault(name, (path, container.name))
+                path = value_at(mount, ("mountPath",))
+                if isinstance(path, str) and self._matters(path):
+                    name = value_at(mount, ("name",))
+                    if isinstance(name, str):
+                        found.setdefault(name, (path, container.name))
         return found
 
     @cached_property
