@@ -53,6 +53,10 @@ class TestFolders:
         Path("m/link").symlink_to(Path("other").resolve())
         assert names("m") == ["m/a.yaml", "m/link/b.yaml"]
 
+    def test_a_file_counts_once_however_often_it_is_named(self) -> None:
+        write("m/a.yaml", "m/b.yaml")
+        assert names("m/b.yaml", "m", "./m/../m/b.yaml", str(Path("m").resolve())) == ["m/b.yaml", "m/a.yaml"]
+
     def test_a_folder_named_like_a_manifest_is_a_folder(self) -> None:
         write("m/charts.yaml/a.yaml")
         assert names("m") == ["m/charts.yaml/a.yaml"]

@@ -415,6 +415,11 @@ spec:
     "check-empty-policies": Case('check pod.yaml --policies ""', {"pod.yaml": POD}),
     "check-empty-facts": check(POD, '--facts ""'),
     "check-no-name-of-a-namespace": check(POD, '--namespace "Team A"'),
+    "lint-match-that-is-a-word": lint(
+        edited("match:\n    accelerators:\n      vendors: [nvidia]\n", "match: all\n")
+    ),
+    "lint-rules-that-are-a-word": lint(POLICY.partition("  rules:")[0] + "  rules: cap\n"),
+    "lint-folder-and-file-of-it": Case("lint policies policies/a.yaml", {"policies/a.yaml": POLICY}),
     "lint-empty-path": Case('lint ""'),
     "certs-check-nothing": Case("certs --check nowhere"),
     "check-no-object": check(f"- a\n- b\n---\nname: x\n---\n{POD}"),

@@ -617,7 +617,7 @@ def test_a_misspelt_pool() -> None:
 
 def test_two_of_one_name() -> None:
     assert problems(policy(), policy(), pool(), pool()) == [
-        "4:9 there are two policies called p; the other is in a.yaml | give one of them another name",
+        "4:9 there are two policies called p; the other is in a.yaml:4 | give one of them another name",
         "4:9 there are two pools called h100 | give one of them another name",
     ]
 

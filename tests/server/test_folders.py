@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,6 @@ from webhook.cli.folders import FolderError, fingerprint, read_folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 def files(root: Path) -> list[str]:
@@ -61,6 +61,13 @@ def test_what_is_no_regular_file_is_left_alone(name: str, tmp_path: Path) -> Non
     (tmp_path / "folder.yaml").mkdir()
     assert (tmp_path / name).is_symlink() or (tmp_path / name).exists()
     assert files(tmp_path) == ["a.yaml"]
+
+
+def test_a_file_counts_once_however_often_it_is_named(tmp_path: Path) -> None:
+    put(tmp_path, "a.yaml")
+    put(tmp_path, "b.yaml")
+    named = read_folders([tmp_path / "b.yaml", tmp_path, tmp_path])
+    assert [Path(name).name for name, _ in named] == ["b.yaml", "a.yaml"]
 
 
 def test_a_missing_folder(tmp_path: Path) -> None:

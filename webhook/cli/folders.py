@@ -102,11 +102,15 @@ def reason_of(error: OSError) -> str:
 
 
 def _files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> Iterator[Path]:
-    count = 0
+    """Each file once, though it is named and below a folder that is named, too."""
+    seen: set[str] = set()
     for path in paths:
         for file in _under(path, suffixes):
-            count += 1
-            if count > MAX_FILES:
+            absolute = os.path.abspath(file)  # noqa: PTH100 - without a call for each file
+            if absolute in seen:
+                continue
+            seen.add(absolute)
+            if len(seen) > MAX_FILES:
                 raise FolderError(
                     f"{shown(path)}: more than {MAX_FILES} YAML files: is this the right folder?"
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,18 +32,20 @@ class Inputs(NamedTuple):
 def read_inputs(paths: Iterable[str]) -> Inputs:
     """Read files, all manifests below folders, and stdin for `-`; what cannot be read does not stop the rest.
 
+    A file that is named twice, or named and below a folder that is named, is read once.
     In folders, files named *.yaml, *.yml and *.json count, hidden ones do not. Links are followed, but never
     back to a folder above.
     """
     files: list[tuple[str, bytes]] = []
     problems: list[Problem] = []
+    seen: set[str] = set()
     for path in paths:
         if path == STDIN:
             files.extend(_stdin(problems))
         elif not path:
             _say(problems, None, NO_PATH)
         else:
-            files.extend(_below(Path(path), problems))
+            files.extend(_below(Path(path), problems, seen))
     return Inputs(tuple(files), tuple(problems))
 
 
@@ -56,9 +59,11 @@ def _stdin(problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
         _say(problems, Path(STDIN_NAME), reason_of(error))
 
 
-def _below(path: Path, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
+def _below(path: Path, problems: list[Problem], seen: set[str]) -> Iterator[tuple[str, bytes]]:
     for file in _files(path, problems):
-        data = _read(file, problems)
+        absolute = os.path.abspath(file)  # noqa: PTH100 - without a call for each file
+        data = None if absolute in seen else _read(file, problems)
+        seen.add(absolute)
         if data is not None:
             yield shown(file), data
 

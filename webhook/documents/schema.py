@@ -13,6 +13,9 @@ from webhook.documents import Document, Path, Problem
 _PLAIN_WORD = re.compile(r"[A-Za-z][\w./*-]*\Z")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
+LIST_ERRORS = ("list_type", "tuple_type")
+MAPS_HINT = "write keys below it, each with its value"
+
 ENVIRONMENT = "env"
 """The key below which the values of environment variables stand, which may be secrets."""
 
@@ -98,8 +101,12 @@ def _problem(details: ErrorDetails, document: Document, base: Path, model: type[
             place = document.locate((*path, *getattr(fault, "path", ())))
             return Problem(document.source, place, f"{where}: {fault}{found}")
     found = (shown_kind if ENVIRONMENT in path else shown)(details["input"])
-    message = f"{where}: expected {_expectation(details)}, found {found}"
-    return Problem(document.source, document.locate(path, key=is_key), message, _remedy(details))
+    holds_maps = _holds_maps(_annotation_at(model, inner))
+    of_maps = " of maps" if holds_maps and details["type"] in LIST_ERRORS else ""
+    message = f"{where}: expected {_expectation(details)}{of_maps}, found {found}"
+    return Problem(
+        document.source, document.locate(path, key=is_key), message, _remedy(details, holds_maps=holds_maps)
+    )
 
 
 def _as_written(path: Path, document: Document) -> Path:
@@ -118,6 +125,12 @@ def _as_written(path: Path, document: Document) -> Path:
 
 def _keys_at(model: type[BaseModel], path: Path) -> list[str]:
     """The keys of the map at a path inside a schema; none where it is no plain part of it."""
+    current = _model_in(_annotation_at(model, path))
+    return allowed_keys(current) if current else []
+
+
+def _annotation_at(model: type[BaseModel], path: Path) -> Any:
+    """The type of what stands at a path inside a schema, of a list as of its entries; None where it is no plain part of it."""
     annotation: Any = model
     for segment in path:
         current = _model_in(annotation)
@@ -128,8 +141,7 @@ def _keys_at(model: type[BaseModel], path: Path) -> list[str]:
             continue
         fields = {field.alias or name: field for name, field in current.model_fields.items()}
         annotation = fields[segment].annotation if segment in fields else None
-    current = _model_in(annotation)
-    return allowed_keys(current) if current else []
+    return annotation
 
 
 def _is_map(annotation: Any) -> bool:
@@ -142,6 +154,12 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
+
+
+def _holds_maps(annotation: Any) -> bool:
+    """Whether the entries of a list are maps: schemas, or what is looked at later."""
+    parts = get_args(annotation)
+    return annotation is Any or _model_in(annotation) is not None or any(map(_holds_maps, parts))
 
 
 def did_you_mean(word: str, candidates: list[str]) -> str:
@@ -195,12 +213,19 @@ _EXPECTATIONS = {
 }
 
 
-def _remedy(details: ErrorDetails) -> str:
-    """A hint where only a value or quotes are missing, or quotes are too many."""
+def _remedy(details: ErrorDetails, *, holds_maps: bool) -> str:
+    """A hint where only a value or quotes are missing, or quotes are too many.
+
+    Args:
+        details: the error.
+        holds_maps: whether maps must stand there, and not plain values.
+    """
     kind, found = details["type"], details["input"]
     if kind == "null":
         return "give it a value, or remove the key"
-    if kind in ("list_type", "tuple_type") and isinstance(found, str):
+    if kind in LIST_ERRORS and isinstance(found, str):
+        if holds_maps:
+            return MAPS_HINT
         return f"write a list: [{found}]" if _PLAIN_WORD.match(found) else "write a list"
     if kind == "string_type" and isinstance(found, bool | int | float):
         return "put it in quotes"

@@ -89,8 +89,9 @@ class _Reading:
         self, kept: dict[str, _Draft], kind: str, draft: _Draft | None, document: Document, name: str
     ) -> None:
         if name in kept:
-            other = kept[name].document.source
-            message = f"there are two {kind} called {name}; the other is in {other}"
+            other = kept[name].document
+            line = other.locate(("metadata", "name")).line
+            message = f"there are two {kind} called {name}; the other is in {other.source}:{line}"
             self.faults.say(document, ("metadata", "name"), message, GIVE_ANOTHER_NAME)
         elif draft is not None:
             kept[name] = draft
