@@ -627,6 +627,23 @@ def test_policies_come_from_the_deployment_where_none_are_given(good: FakeCluste
     assert {each["level"] for each in json.loads(result.stdout)["checks"]} == {"ok"}
 
 
+def test_where_the_policies_are_not_known_the_late_configuration_may_be_needless(
+    good: FakeCluster, run: Run
+) -> None:
+    drop(LATE)(good)
+    found = json.loads(run("doctor", "-o", "json").stdout)["checks"]
+    assert {each["level"] for each in found} == {"ok", "unknown"}
+
+
+def test_where_no_policy_may_write_there_is_no_late_configuration(
+    good: FakeCluster, examine: Examine, folder: Path
+) -> None:
+    (folder / "all.yaml").write_text(CAP)
+    drop(LATE)(good)
+    texts = [each["text"] for each in examine()[1] if each["check"] == "configurations"]
+    assert not [text for text in texts if "zzz.gate.podgate.dev" in text or "late.mutate" in text]
+
+
 def test_what_to_do_stands_below_what_is_wrong(good: FakeCluster, run: Run, folder: Path) -> None:
     drop(f"{CLASSES}/train")(good)
     result = run("doctor", "--policies", str(folder))

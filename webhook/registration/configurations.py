@@ -32,10 +32,8 @@ VALIDATE_FAIL = "fail.validate.podgate.dev"
 VALIDATE_IGNORE = "ignore.validate.podgate.dev"
 ENTRY_NAMES = (MUTATE, MUTATE_LATE, VALIDATE_FAIL, VALIDATE_IGNORE)
 
-MUTATING_TIMEOUT = 3
-LATE_TIMEOUT = 2
-VALIDATING_TIMEOUT = 2
-"""Seconds; where podgate hangs they add up. A review takes milliseconds; the rest is for a replica that goes away, and a second one."""
+TIMEOUTS = {MUTATE: 3, MUTATE_LATE: 2, VALIDATE_FAIL: 2, VALIDATE_IGNORE: 2}
+"""Seconds; they add up where podgate hangs. A review takes milliseconds; the rest is for a replica that dies, and another."""
 
 NAMESPACE = "podgate-system"
 SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
@@ -168,7 +166,6 @@ class _Maker:
 
     def entry(self, name: str, path: str, entry: Entry, failure_policy: FailurePolicy) -> dict[str, Any]:
         called_for = rules(entry)
-        mutating_timeout = LATE_TIMEOUT if entry.late else MUTATING_TIMEOUT
         outside = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": list(self.excluded)}
         found: dict[str, Any] = {
             "name": name,
@@ -181,7 +178,7 @@ class _Maker:
             "objectSelector": {},  # whoever writes an object must not exempt it
             "rules": called_for,
             "sideEffects": "None",
-            "timeoutSeconds": mutating_timeout if entry.mutating else VALIDATING_TIMEOUT,
+            "timeoutSeconds": TIMEOUTS[name],
         }
         return found | ({"reinvocationPolicy": "IfNeeded"} if entry.mutating else {})
 

@@ -33,13 +33,15 @@ def check_configurations(place: Place) -> Iterator[Finding]:
 
 
 def _missing(place: Place, repair: str) -> Iterator[Finding]:
-    """Configurations that are not there and have entries that the policies need; all, where the policies are not known."""
+    """Configurations that are not there and the policies need; where these are not known, those that nearly all need."""
     from webhook.registration import CONFIGURATIONS, LATE_NAME  # noqa: PLC0415
 
     wanted = _wanted(place)
     for which in CONFIGURATIONS:
-        if which not in place.stored and (wanted is None or wanted[which]):
-            late = " once more, after other webhooks" if which.name == LATE_NAME else ""
+        is_late = which.name == LATE_NAME
+        is_needed = not is_late if wanted is None else bool(wanted[which])
+        if is_needed and which not in place.stored:
+            late = " once more, after other webhooks" if is_late else ""
             yield Finding(CHECK, Level.FAIL, f"there is no {which}: podgate is not asked{late}", repair)
 
 
