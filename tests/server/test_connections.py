@@ -256,7 +256,8 @@ def test_a_fault_of_the_system_in_our_own_work_is_not_the_peers(folder: Path) ->
         code, said = gateway.post(review())
         assert (code, said["message"]) == (500, "internal error, see the log")
         assert gateway.metric('podgate_request_rejected_total{reason="malformed"}') == 0
-        assert "a request failed" in gateway.log()
+        assert gateway.metric('podgate_request_rejected_total{reason="bug"}') == 1
+        assert "a request failed: this is a bug" in gateway.log()
     finally:
         gateway.stop()
 

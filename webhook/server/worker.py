@@ -166,7 +166,8 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             self.log.debug("no HTTP request: %s", exc)
             reply = refusal(400, "BadRequest", "this is no HTTP/1.1 request")
         else:
-            self.log.error("a request failed", exc_info=exc)
+            self._metrics.count_rejected("bug")
+            self.log.error("a request failed: this is a bug", exc_info=exc)
             reply = refusal(500, "InternalError", "internal error, see the log")
         try:
             client.sendall(reply.as_http())
