@@ -60,16 +60,16 @@ def launch_standin(folder: Path, workers: int, connections: int) -> Running:
 def serve(folder: Path) -> Iterator[Callable[..., Running]]:
     """Start the real command on the shipped policies, or those given: ``serve(*options, policies=...)``.
 
-    A port that is given is listened on by an option of the caller's own.
+    A port that is given is listened on by an option of the caller's own. Statements run ``before`` the command.
     """
     started: list[Running] = []
 
-    def run(*more: str, policies: Path = SHIPPED, port: int = 0) -> Running:
+    def run(*more: str, policies: Path = SHIPPED, port: int = 0, before: str = "") -> Running:
         port = port or free_port()
         (folder / "port").write_text(str(port))
         options = {"--policies": policies, "--cert": folder / "tls.crt", "--key": folder / "tls.key"}
         words = [str(word) for option in options.items() for word in option]
-        program = [sys.executable, "-c", "from webhook.cli.main import main; main()"]
+        program = [sys.executable, "-c", f"{before}\nfrom webhook.cli.main import main; main()"]
         started.append(launch([*program, "serve", *words, "--bind", f"127.0.0.1:{port}", *more], folder))
         return started[-1]
 

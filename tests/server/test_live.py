@@ -245,6 +245,23 @@ def test_a_namespace_that_does_not_come_takes_half_of_the_time(worker: Worker) -
     assert 0.5 <= time.monotonic() - began < 0.9
 
 
+def test_more_reviews_than_may_wait_do_not(cluster: FakeCluster, worker: Worker) -> None:
+    wait_for(lambda: worker.readyz()[0] == 200)
+    worker.live._most_waiting = 1
+    first, second = (worker.state.in_force(datetime.now(UTC), Deadline(2.0))[1] for _ in range(2))
+    waiting = threading.Thread(target=first.namespace, args=["never"])
+    waiting.start()
+    wait_for(lambda: worker.live._waiting == 1)
+    cluster.collections[NAMESPACES].put("late")
+    wait_for(lambda: "late" in worker.live.facts.followers["Namespace"].objects)
+    began = time.monotonic()
+    assert isinstance(second.namespace("never"), Unknown)
+    assert second.namespace("late") == Namespace("late", {}, {}), "it is there"
+    assert time.monotonic() - began < 0.5
+    waiting.join()
+    assert worker.live._waiting == 0
+
+
 def test_metrics(cluster: FakeCluster, worker: Worker) -> None:
     wait_for(lambda: worker.readyz()[0] == 200)
     wait_for(lambda: worker.live.facts.followers["Namespace"].age == 0)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -82,14 +82,23 @@ def cluster(folder: Path) -> Iterator[FakeCluster]:
 
 
 @pytest.fixture
-def gateway(cluster: FakeCluster, folder: Path, serve: Callable[..., Running]) -> Running:
-    (folder / "policies" / "a.yaml").write_text(POLICY)
-    config = json.loads(kubeconfig(cluster.server.url, token="sesame"))
-    config["clusters"][0]["cluster"]["certificate-authority"] = str(folder / "ca.crt")
-    (folder / "kubeconfig").write_text(json.dumps(config))
-    gateway = serve("--live", "--kubeconfig", str(folder / "kubeconfig"), policies=folder / "policies")
-    eventually(lambda: gateway.get("/readyz")[0] == 200, 15)
-    return gateway
+def serve_live(cluster: FakeCluster, folder: Path, serve: Callable[..., Running]) -> Callable[..., Running]:
+    def run(**more: Any) -> Running:
+        (folder / "policies" / "a.yaml").write_text(POLICY)
+        config = json.loads(kubeconfig(cluster.server.url, token="sesame"))
+        config["clusters"][0]["cluster"]["certificate-authority"] = str(folder / "ca.crt")
+        (folder / "kubeconfig").write_text(json.dumps(config))
+        options = ("--live", "--kubeconfig", str(folder / "kubeconfig"))
+        gateway = serve(*options, policies=folder / "policies", **more)
+        eventually(lambda: gateway.get("/readyz")[0] == 200, 15)
+        return gateway
+
+    return run
+
+
+@pytest.fixture
+def gateway(serve_live: Callable[..., Running]) -> Running:
+    return serve_live()
 
 
 def test_reviews_know_the_cluster(cluster: FakeCluster, gateway: Running) -> None:
@@ -134,6 +143,26 @@ def test_one_that_never_comes_is_an_error_in_time(gateway: Running) -> None:
     began = time.monotonic()
     assert not is_allowed(gateway, "never")  # failurePolicy: Fail
     assert time.monotonic() - began < 1.6
+
+
+FEW_FILES = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150))"
+
+
+def test_reviews_that_wait_leave_places_for_others(serve_live: Callable[..., Running]) -> None:
+    """Anybody can ask about a namespace that there is not: who waits for it cannot give way."""
+    gateway = serve_live(before=FEW_FILES)  # 50 connections
+    body = review("never")
+    head = b"POST /validate?timeout=30s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    waiting = []
+    for _ in range(70):
+        began = time.monotonic()
+        waiting.append(gateway.tls())
+        waiting[-1].sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert time.monotonic() - began < 1
+    assert is_allowed(gateway, "b")
+    assert not is_allowed(gateway, "a")
+    for connection in waiting:
+        connection.close()
 
 
 @pytest.mark.parametrize("fault", ["hangs", "refuses", "is gone"])

@@ -18,6 +18,9 @@ import gevent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: gevent costs some 30 KiB a connection; an API server needs a few dozen.
+CONNECTIONS = 1000
+
 #: TCP accept to TLS established. The API server gives its own dial and handshake 30 s and 10 s, but a cluster
 #: network takes milliseconds; five seconds let a lost packet be sent twice more.
 HANDSHAKE_SECONDS = 5.0

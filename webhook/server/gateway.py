@@ -22,13 +22,13 @@ from prometheus_client.multiprocess import mark_process_dead
 from webhook.cluster import Api, ApiError
 from webhook.server.app import create_app
 from webhook.server.certificate import ServingCertificate
-from webhook.server.connections import KEEPALIVE_SECONDS
+from webhook.server.connections import CONNECTIONS, KEEPALIVE_SECONDS
 from webhook.server.live import LiveCluster
 from webhook.server.metrics import Metrics, count_at
 from webhook.server.places import temporary_dir
 from webhook.server.reload import POLL_SECONDS, Reloader, follow
 from webhook.server.warm_up import warm_up
-from webhook.server.worker import KILL_SECONDS, Worker
+from webhook.server.worker import KILL_SECONDS, Worker, connection_limit
 
 if TYPE_CHECKING:
     import socket
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from webhook.server.state import ServerState
 
 log = structlog.get_logger()
-
-#: gevent costs some 30 KiB a connection; an API server needs a few dozen.
-CONNECTIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +137,13 @@ class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         except ApiError as error:
             log.error("the cluster cannot be watched", error=error.message)  # noqa: TRY400  # no bug of ours
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
-        live = LiveCluster(api, cluster.namespace, self.state.content, metrics.count_api_request)
+        live = LiveCluster(
+            api,
+            cluster.namespace,
+            self.state.content,
+            metrics.count_api_request,
+            connections=connection_limit(self.settings.connections),
+        )
         self.state.live = live
         live.start(gevent.spawn)
         gevent.spawn(follow, live.tell, self.poll_seconds)

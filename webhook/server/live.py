@@ -9,9 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from webhook.policy.asked import kinds_asked
+from webhook.server.connections import CONNECTIONS
 from webhook.watch import LiveFacts, PauseWatch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from webhook.cluster import Api
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 #: The part of a review's time that is left in which what it needs may still arrive: all kinds after a start, or a namespace
 #: that was made a moment ago. The rest is for the rules.
 WAITING_SHARE = 0.5
+#: The part of a worker's connections on which reviews may wait for a namespace at the same time. They cannot give way to a
+#: newcomer as others do, and anybody can ask about a namespace that there is not.
+WAITING_PART = 4
 #: Between two looks whether what is asked about is known.
 _LOOK_SECONDS = 0.05
 
@@ -54,6 +59,7 @@ class LiveCluster:
         content: What is served.
         count: Counts requests to the API server.
         pace: How often it is asked.
+        connections: How many the worker may hold.
 
     Attributes:
         facts: What is watched.
@@ -67,7 +73,10 @@ class LiveCluster:
         content: Content,
         count: Count = lambda *_: None,
         pace: Pace | None = None,
+        connections: int = CONNECTIONS,
     ) -> None:
+        self._most_waiting = max(1, connections // WAITING_PART)
+        self._waiting = 0
         self.facts = LiveFacts(api, kinds_asked(content.policy_set), content.facts, count, pace)
         self.pause = PauseWatch(api, namespace, count, pace)
         self._paused: tuple[PolicySet, Pause, PolicySet] | None = None
@@ -105,7 +114,16 @@ class LiveCluster:
     def facts_for(self, deadline: Deadline) -> Facts:
         """The facts for a review that must be over by then."""
         seconds = deadline.left * WAITING_SHARE
-        return self.facts.facts.waiting(partial(self.facts.await_namespace, seconds=seconds))
+        return self.facts.facts.waiting(partial(self._await_namespace, seconds=seconds))
+
+    def _await_namespace(self, name: str, seconds: float) -> Mapping[str, object] | None:
+        if self._waiting >= self._most_waiting:
+            return self.facts.await_namespace(name, 0)
+        self._waiting += 1
+        try:
+            return self.facts.await_namespace(name, seconds)
+        finally:
+            self._waiting -= 1
 
     def policies_at(self, now: datetime, policy_set: PolicySet) -> PolicySet:
         """The policies as they are under the pause that holds at this moment."""
