@@ -17,7 +17,7 @@ from tests.e2e.client import ApiError, Json, path_of
 from tests.e2e.cluster import ADMIN, ALICE, NODE, ROOT, Cluster, Ran
 from tests.e2e.nodes import H100
 from tests.e2e.podgate import write_policies
-from tests.e2e.registration import PATHS
+from tests.e2e.registration import LATE, PATHS
 from tests.e2e.waiting import stays, wait_for
 from tests.e2e.workloads import container, deployment, pod
 
@@ -108,6 +108,47 @@ def test_the_api_server_takes_the_configurations_of_all_policies_and_a_second_in
         "ValidatingWebhookConfiguration gate.podgate.dev: unchanged",
     ]
     assert configurations(cluster) == stored
+
+
+def class_policy(mode: str) -> Json:
+    return {
+        "apiVersion": "podgate.dev/v1alpha1",
+        "kind": "PodPolicy",
+        "metadata": {"name": "class"},
+        "spec": {
+            "mode": mode,
+            "match": {"accelerators": {}},
+            "rules": [{"name": "class", "setPriorityClass": {"class": "ai-train-high"}}],
+        },
+    }
+
+
+def test_the_late_configuration_comes_and_goes_with_the_policies_that_need_it(
+    command: Command, cluster: Cluster, start_podgate: Callable[..., Podgate], tmp_path: Path
+) -> None:
+    """An installation that has none, by policies or by an earlier version, gets it by the same command."""
+    folder = tmp_path / "policies"
+    late = PATHS[1]
+    words: list[object] = []
+
+    def install(mode: str) -> list[str]:
+        write_policies(folder, class_policy(mode))
+        ran = command("install", *words)
+        assert (ran.code, ran.err) == (0, "")
+        return [line for line in ran.out.splitlines() if "zzz.gate.podgate.dev" in line]
+
+    write_policies(folder, class_policy("audit"))
+    words = words_for(start_podgate((folder,)))
+    assert install("audit") == []
+    assert not cluster.admin.exists(late)
+    assert install("enforce") == ["MutatingWebhookConfiguration zzz.gate.podgate.dev: created"]
+    assert [entry["name"] for entry in cluster.admin.get(late)["webhooks"]] == [LATE]
+    assert install("audit") == ["MutatingWebhookConfiguration zzz.gate.podgate.dev: changed"]
+    assert "webhooks" not in cluster.admin.get(late)
+    assert install("audit") == ["MutatingWebhookConfiguration zzz.gate.podgate.dev: unchanged"]
+    assert install("enforce") == ["MutatingWebhookConfiguration zzz.gate.podgate.dev: changed"]
+    assert command("uninstall").code == 0
+    assert not any(map(cluster.admin.exists, PATHS))
 
 
 PLAIN: dict[str, Callable[[str], Json]] = {
