@@ -486,6 +486,37 @@ def test_a_later_webhook_adds_the_gpu(
     assert answer.warnings == ()
 
 
+EVERY_POD = {
+    "apiVersion": "podgate.dev/v1alpha1",
+    "kind": "PodPolicy",
+    "metadata": {"name": "every-pod"},
+    "spec": {
+        "mode": "audit",
+        "match": {"all": True},
+        "rules": [{"name": "seen", "setFields": {"annotations": {"seen": "yes"}}}],
+    },
+}
+
+
+def test_where_podgate_was_called_before_both_entries_see_what_a_later_webhook_adds(
+    cluster: Cluster,
+    namespace: str,
+    start_podgate: Callable[..., Podgate],
+    register: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    """The late one writes; the first, called again, has nothing to add."""
+    furnish(cluster, STARTS[0])
+    folder = policies(tmp_path / "policies")
+    podgate = start_podgate((write_policies(folder, EVERY_POD),), settled=True)
+    register(podgate, change=patient)
+    with neighbour(cluster, tmp_path / "later", label_by_wish):
+        cluster.client(ALICE).create(pod("p", namespace, annotations={WISH: "defaulted"}))
+    assert class_of(cluster.admin.read("Pod", namespace, "p")) == TRAIN
+    decisions = [each["decision"] for each in podgate.reviews(namespace=namespace, webhook="mutate")]
+    assert decisions == ["allow", "mutate", "allow"]
+
+
 FORGED: Mapping[str, Json] = {
     "a record": {"podgate.dev/policies": "0123456789ab", "podgate.dev/changes": "[]"},
     "all": {f"podgate.dev/{name}": "0123456789ab" for name in ("policies", "changes", "decision")},
