@@ -35,6 +35,9 @@ spec:
       perPod:
         max: 8
 """
+FOLDED = POLICY.replace(
+    "  mode", "  title: >\n    No more than\n    a node has\n  contact: |\n    a\n    b\n  mode"
+) + ("    message: |\n      too many\n      of them\n    remediation: >\n      ask for\n      fewer\n")
 SETTER = """\
 apiVersion: podgate.dev/v1alpha1
 kind: PodPolicy
@@ -411,6 +414,16 @@ spec:
     "check-no-containers": check(edited("containers", "container", of=POD)),
     "check-kind-in-small-letters": check(edited("kind: Pod", "kind: pod", of=POD)),
     "check-no-api-version": check(edited("apiVersion: v1\n", "", of=POD)),
+    "check-folded-texts": check(POD, **{"policies/gpu-limits.yaml": FOLDED}),
+    "check-folded-reason": check(
+        POD,
+        **{
+            "policies/exception.yaml": edited(
+                "reason: Migration", "reason: >\n    Migration to\n    the new cluster", of=EXCEPTION
+            )
+        },
+    ),
+    "lint-exception-without-a-reason": exception(edited("reason: Migration", 'reason: " "', of=EXCEPTION)),
     "check-empty-path": Case('check "" --policies policies', {"policies/limit.yaml": POLICY}),
     "check-empty-policies": Case('check pod.yaml --policies ""', {"pod.yaml": POD}),
     "check-empty-facts": check(POD, '--facts ""'),

@@ -449,7 +449,7 @@ def test_two_rules_for_one_field(second: Json, expected: Triple) -> None:
     ("parameters", "message"),
     [
         ({}, "spec.rules[0].setPriorityClass.class is missing"),
-        ({"class": ""}, "spec.rules[0].setPriorityClass.class: expected at least one entry, found ''"),
+        ({"class": ""}, "spec.rules[0].setPriorityClass.class: expected a text that is not empty, found ''"),
         (
             {"class": "system-node-critical"},
             (

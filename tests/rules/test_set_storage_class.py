@@ -565,8 +565,8 @@ def test_wrong_types_raise_nothing(spec: Json) -> None:
             {"byAccessMode": {"RWO": "a"}},
             "expected ReadWriteMany, ReadOnlyMany, ReadWriteOnce or ReadWriteOncePod, found 'RWO'",
         ),
-        ({"default": ""}, "expected at least one entry, found ''"),
-        ({"byAccessMode": {"ReadWriteOnce": ""}}, "expected at least one entry, found ''"),
+        ({"default": ""}, "expected a text that is not empty, found ''"),
+        ({"byAccessMode": {"ReadWriteOnce": ""}}, "expected a text that is not empty, found ''"),
     ],
     ids=["no class", "a short mode", "an empty default", "an empty class"],
 )

@@ -244,8 +244,10 @@ def _expectation(details: ErrorDetails) -> str:
         return {"greater_than": "more than ", "greater_than_equal": "at least "}.get(kind, "at most ") + str(
             bound
         )
-    if kind in ("too_short", "string_too_short"):
+    if kind == "too_short":
         return "at least one entry"
+    if kind == "string_too_short":
+        return "a text that is not empty"
     if kind == "too_long":
         return f"at most {context['max_length']} entries"
     return _EXPECTATIONS.get(kind, details["msg"][:1].lower() + details["msg"][1:])

@@ -24,12 +24,21 @@ def _name(value: Any) -> Any:
     return value
 
 
+def _line(value: Any) -> Any:
+    """A text that messages show, on one line, however it is folded in the file."""
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
 def _text(value: Any) -> Any:
-    """A text is a string (English) or a map by language."""
+    """A text is a string (English) or a map by language; its lines become one."""
     if not isinstance(value, str | dict):
         raise ValueError(  # noqa: TRY004 - pydantic reports ValueError only
             f"expected a text, or a map of texts by language, found {shown(value)}"
         )
+    return {language: _line(text) for language, text in _by_language(value).items()}
+
+
+def _by_language(value: str | dict[Any, Any]) -> dict[Any, Any]:
     return {"en": value} if isinstance(value, str) else value
 
 
@@ -40,6 +49,7 @@ def _selector(value: Any) -> Any:
 
 
 Name = Annotated[str, BeforeValidator(_name)]
+Line = Annotated[str, BeforeValidator(_line)]
 Text = Annotated[dict[str, str], BeforeValidator(_text)]
 Strings = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 LabelSelector = Annotated[dict[str, Any], BeforeValidator(_selector)]
@@ -168,8 +178,8 @@ class PolicySpec(Schema):
     title: Text = {}
     description: Text = {}
     severity: Literal["low", "medium", "high", "critical"] = "medium"
-    link: str = ""
-    contact: str = ""
+    link: Line = ""
+    contact: Line = ""
     mode: ModeParameter = Mode.AUDIT
     failure_policy: Literal["Ignore", "Fail"] = "Ignore"
     order: int = 100
@@ -216,9 +226,9 @@ class ExceptionSpec(Schema):
 
     policies: Strings
     match: Clauses
-    reason: str = Field(min_length=1)
-    owner: str = Field(min_length=1)
-    reference: str = ""
+    reason: Line = Field(min_length=1)
+    owner: Line = Field(min_length=1)
+    reference: Line = ""
     expires_at: Annotated[datetime, BeforeValidator(_expiry)]
 
 
