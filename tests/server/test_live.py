@@ -27,7 +27,7 @@ from webhook.policy import load_policy_set
 from webhook.rules.base import Mode
 from webhook.server.app import create_app
 from webhook.server.deadline import Deadline
-from webhook.server.live import LiveCluster
+from webhook.server.live import MAX_WAITING_BYTES, LiveCluster, Waiting
 from webhook.server.metrics import Metrics
 from webhook.server.reload import Reloader
 from webhook.server.state import Content, ServerState, Sources
@@ -79,7 +79,7 @@ class Worker:
         Reloader(self.state, self.metrics).catch_up()
 
     def in_force(self) -> tuple[Any, Facts]:
-        return self.state.in_force(datetime.now(UTC), Deadline(2.0))
+        return self.state.in_force(datetime.now(UTC), Deadline(2.0), 1000)
 
     def stop(self) -> None:
         self.live.facts.stop()
@@ -187,7 +187,7 @@ class TestPause:
         said = worker.readyz()[1]["pause"]
         assert (said["paused"], said["by"]) == (True, "ann")
         later = datetime.now(UTC) + timedelta(hours=2)
-        assert worker.state.in_force(later, Deadline(2.0))[0] is worker.state.content.policy_set, (
+        assert worker.state.in_force(later, Deadline(2.0), 1000)[0] is worker.state.content.policy_set, (
             "it ends by itself"
         )
         cluster.collections[PAUSES].remove("podgate-pause")
@@ -223,7 +223,7 @@ class TestBeforeEverythingIsKnown:
         cluster.fault = lambda _, reply: reply.hang()
         worker = Worker(cluster, tmp_path, replace(PACE, deadline=60))
         began = time.monotonic()
-        facts = worker.state.in_force(datetime.now(UTC), Deadline(2))[1]
+        facts = worker.state.in_force(datetime.now(UTC), Deadline(2), 1000)[1]
         assert 1 <= time.monotonic() - began < 1.9
         worker.stop()
         assert isinstance(facts.namespace("a"), Unknown)
@@ -239,7 +239,7 @@ def test_a_namespace_of_a_moment_ago_is_awaited(cluster: FakeCluster, worker: Wo
 def test_a_namespace_that_does_not_come_takes_half_of_the_time(worker: Worker) -> None:
     wait_for(lambda: worker.readyz()[0] == 200)
     began = time.monotonic()
-    facts = worker.state.in_force(datetime.now(UTC), Deadline(1.0))[1]
+    facts = worker.state.in_force(datetime.now(UTC), Deadline(1.0), 1000)[1]
     for _ in range(3):
         assert isinstance(facts.namespace("never"), Unknown)
     assert 0.5 <= time.monotonic() - began < 0.9
@@ -247,11 +247,11 @@ def test_a_namespace_that_does_not_come_takes_half_of_the_time(worker: Worker) -
 
 def test_more_reviews_than_may_wait_do_not(cluster: FakeCluster, worker: Worker) -> None:
     wait_for(lambda: worker.readyz()[0] == 200)
-    worker.live._most_waiting = 1
-    first, second = (worker.state.in_force(datetime.now(UTC), Deadline(2.0))[1] for _ in range(2))
+    worker.live.waiting = Waiting(1)
+    first, second = (worker.state.in_force(datetime.now(UTC), Deadline(2.0), 1000)[1] for _ in range(2))
     waiting = threading.Thread(target=first.namespace, args=["never"])
     waiting.start()
-    wait_for(lambda: worker.live._waiting == 1)
+    wait_for(lambda: worker.live.waiting.reviews == 1)
     cluster.collections[NAMESPACES].put("late")
     wait_for(lambda: "late" in worker.live.facts.followers["Namespace"].objects)
     began = time.monotonic()
@@ -259,7 +259,23 @@ def test_more_reviews_than_may_wait_do_not(cluster: FakeCluster, worker: Worker)
     assert second.namespace("late") == Namespace("late", {}, {}), "it is there"
     assert time.monotonic() - began < 0.5
     waiting.join()
-    assert worker.live._waiting == 0
+    assert worker.live.waiting.reviews == 0
+
+
+def test_who_may_wait() -> None:
+    waiting = Waiting(3)
+    with waiting.place(MAX_WAITING_BYTES) as largest, waiting.place(1) as more:
+        assert (largest, more) == (True, False)
+    with waiting.place(MAX_WAITING_BYTES + 1) as too_large:
+        assert not too_large
+    with (
+        waiting.place(1) as one,
+        waiting.place(1) as two,
+        waiting.place(1) as three,
+        waiting.place(1) as four,
+    ):
+        assert (one, two, three, four) == (True, True, True, False)
+    assert (waiting.reviews, waiting.bytes) == (0, 0)
 
 
 def test_metrics(cluster: FakeCluster, worker: Worker) -> None:

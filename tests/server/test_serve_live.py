@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 from tests.cluster.scripted_server import kubeconfig
 from tests.server.running import ROOT, Running, eventually, post, worker_of
+from tests.server.test_bodies import resident
 from tests.watch.cluster import NAMESPACES, FakeCluster, refuse
 from webhook.cli.serve import command
 
@@ -45,11 +46,11 @@ spec:
 VISION = {"labels": {"kubesphere.io/workspace": "vision"}}
 
 
-def review(namespace: str) -> bytes:
+def review(namespace: str, text: str = "") -> bytes:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "p", "namespace": namespace},
+        "metadata": {"name": "p", "namespace": namespace, "annotations": {"text": text}},
         "spec": {"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": True}}]},
     }
     request = {
@@ -162,6 +163,20 @@ def test_reviews_that_wait_leave_places_for_others(serve_live: Callable[..., Run
     assert is_allowed(gateway, "b")
     assert not is_allowed(gateway, "a")
     for connection in waiting:
+        connection.close()
+
+
+def test_large_reviews_that_wait_do_not_fill_the_memory(gateway: Running) -> None:
+    """Sixty of 5 MiB, as objects and as bytes, would be 600 MiB."""
+    body = review("never", "a" * 5 * 1024 * 1024)
+    head = b"POST /validate?timeout=30s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    before = resident(gateway)
+    held = [gateway.tls() for _ in range(60)]
+    for connection in held:
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    assert not is_allowed(gateway, "a")
+    assert resident(gateway) - before < 200 * 1024 * 1024
+    for connection in held:
         connection.close()
 
 

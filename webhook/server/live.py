@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -13,7 +14,7 @@ from webhook.server.connections import CONNECTIONS
 from webhook.watch import LiveFacts, PauseWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from webhook.cluster import Api
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 #: The part of a review's time that is left in which what it needs may still arrive: all kinds after a start, or a namespace
 #: that was made a moment ago. The rest is for the rules.
 WAITING_SHARE = 0.5
-#: The part of a worker's connections on which reviews may wait for a namespace at the same time. They cannot give way to a
-#: newcomer as others do, and anybody can ask about a namespace that there is not.
+#: The part of a worker's connections on which reviews may wait at the same time. They cannot give way to a newcomer as others
+#: do, and anybody can ask about a namespace that there is not.
 WAITING_PART = 4
+#: Bodies of the reviews that wait, together: two hundred usual ones. The densest take seventy times as much as objects.
+MAX_WAITING_BYTES = 2 * 1024 * 1024
 #: Between two looks whether what is asked about is known.
 _LOOK_SECONDS = 0.05
 
@@ -50,6 +53,33 @@ class ClusterSettings:
     namespace: str
 
 
+class Waiting:
+    """The reviews that wait.
+
+    Args:
+        places: How many may.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self.reviews = 0
+        self.bytes = 0
+
+    @contextmanager
+    def place(self, size: int) -> Iterator[bool]:
+        """Whether one more, with a body of this size, may wait in it."""
+        if self.reviews >= self._places or self.bytes + size > MAX_WAITING_BYTES:
+            yield False
+            return
+        self.reviews += 1
+        self.bytes += size
+        try:
+            yield True
+        finally:
+            self.reviews -= 1
+            self.bytes -= size
+
+
 class LiveCluster:
     """What a worker knows of its cluster beside what files say.
 
@@ -64,6 +94,7 @@ class LiveCluster:
     Attributes:
         facts: What is watched.
         pause: What an operator may order.
+        waiting: The reviews that wait for either.
     """
 
     def __init__(
@@ -75,8 +106,7 @@ class LiveCluster:
         pace: Pace | None = None,
         connections: int = CONNECTIONS,
     ) -> None:
-        self._most_waiting = max(1, connections // WAITING_PART)
-        self._waiting = 0
+        self.waiting = Waiting(max(1, connections // WAITING_PART))
         self.facts = LiveFacts(api, kinds_asked(content.policy_set), content.facts, count, pace)
         self.pause = PauseWatch(api, namespace, count, pace)
         self._paused: tuple[PolicySet, Pause, PolicySet] | None = None
@@ -105,25 +135,31 @@ class LiveCluster:
         """Watch what this content asks for, and nothing else."""
         self.facts.follow(kinds_asked(content.policy_set), content.facts)
 
-    def await_start(self, deadline: Deadline) -> None:
-        """Wait until everything is known as at a start, for a share of a review's time."""
+    def await_start(self, deadline: Deadline, size: int) -> None:
+        """Wait until everything is known as at a start, for a share of a review's time, if there is room.
+
+        Args:
+            deadline: Of the review.
+            size: Of its body.
+        """
         enough = deadline.left * (1 - WAITING_SHARE)
-        while not self.settled and deadline.left > enough:
-            time.sleep(_LOOK_SECONDS)
+        with self.waiting.place(size) as may_wait:
+            while may_wait and not self.settled and deadline.left > enough:
+                time.sleep(_LOOK_SECONDS)
 
-    def facts_for(self, deadline: Deadline) -> Facts:
-        """The facts for a review that must be over by then."""
-        seconds = deadline.left * WAITING_SHARE
-        return self.facts.facts.waiting(partial(self._await_namespace, seconds=seconds))
+    def facts_for(self, deadline: Deadline, size: int) -> Facts:
+        """The facts for a review that must be over by then; it waits for a namespace if there is room.
 
-    def _await_namespace(self, name: str, seconds: float) -> Mapping[str, object] | None:
-        if self._waiting >= self._most_waiting:
-            return self.facts.await_namespace(name, 0)
-        self._waiting += 1
-        try:
-            return self.facts.await_namespace(name, seconds)
-        finally:
-            self._waiting -= 1
+        Args:
+            deadline: Of the review.
+            size: Of its body.
+        """
+        await_namespace = partial(self._await_namespace, seconds=deadline.left * WAITING_SHARE, size=size)
+        return self.facts.facts.waiting(await_namespace)
+
+    def _await_namespace(self, name: str, seconds: float, size: int) -> Mapping[str, object] | None:
+        with self.waiting.place(size) as may_wait:
+            return self.facts.await_namespace(name, seconds if may_wait else 0)
 
     def policies_at(self, now: datetime, policy_set: PolicySet) -> PolicySet:
         """The policies as they are under the pause that holds at this moment."""

@@ -125,7 +125,7 @@ class ReviewRoutes:
     def _review(self, body: bytes, endpoint: Endpoint, query: str) -> Reply:
         started = time.perf_counter()
         now, deadline = datetime.now(UTC), Deadline(review_seconds(query))
-        policy_set, facts = self._state.in_force(now, deadline)
+        policy_set, facts = self._state.in_force(now, deadline, len(body))
         try:
             answer = self._answer(
                 body,

@@ -92,7 +92,7 @@ class ServerState:
             self._was_ready = self.usable and (self.live is None or self.live.settled)
         return self._was_ready
 
-    def in_force(self, now: datetime, deadline: Deadline) -> tuple[PolicySet, Facts]:
+    def in_force(self, now: datetime, deadline: Deadline, size: int) -> tuple[PolicySet, Facts]:
         """The policies and facts for one review.
 
         A worker that replaces another gets reviews at once, since the pod stays ready: they wait for the cluster.
@@ -100,13 +100,14 @@ class ServerState:
         Args:
             now: The moment of the review.
             deadline: When it must be over.
+            size: Bytes of its body: large ones do not wait.
         """
         if self.live is not None and not self.ready:
-            self.live.await_start(deadline)
+            self.live.await_start(deadline, size)
         content = self.content
         if self.live is None:
             return content.policy_set, content.facts
-        return self.live.policies_at(now, content.policy_set), self.live.facts_for(deadline)
+        return self.live.policies_at(now, content.policy_set), self.live.facts_for(deadline, size)
 
     def swap(self, content: Content) -> None:
         """Serve ``content`` from the next review on."""
