@@ -664,7 +664,9 @@ def test_an_empty_set_is_a_warning() -> None:
     found = load()
     assert (found.has_errors, [str(problem) for problem in found.problems]) == (
         False,
-        [": no policy was found\n  hint: give a folder with PodPolicy files"],
+        [
+            ": no policy was found\n  hint: give a folder of PodPolicy files: *.yaml or *.yml, not hidden, not below prerequisites"
+        ],
     )
 
 

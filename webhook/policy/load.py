@@ -127,7 +127,7 @@ def load_policy_set(
         reading.add(document)
     faults = reading.faults
     if not reading.policies and not faults.problems:
-        hint = "give a folder with PodPolicy files"
+        hint = "give a folder of PodPolicy files: *.yaml or *.yml, not hidden, not below prerequisites"
         faults.problems.append(Problem("", None, "no policy was found", hint, is_warning=True))
     site = Site(reading.pools, catalogue or shipped_catalogue(), templates or shipped_templates())
     policies = compile_policies(
