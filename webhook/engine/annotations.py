@@ -43,15 +43,17 @@ def decision_id(request: AdmissionRequest) -> str:
     return "".join([_BASE32[number >> shift & 31] for shift in _SHIFTS])
 
 
-def carried(thing: Mapping[str, Any], name: str) -> str:
-    """One of our annotations as an object carries it; "" where it has none, or a client wrote it, as managedFields shows.
+def carried(thing: Mapping[str, Any]) -> Mapping[str, str]:
+    """Those of our annotations that an object carries, less what a client wrote, as managedFields shows.
 
     Args:
         thing: the object, as received.
-        name: the whole key of the annotation.
     """
-    text = mapping_at(thing, ANNOTATIONS).get(name)
-    return text if isinstance(text, str) and name not in _forged(thing) else ""
+    every = mapping_at(thing, ANNOTATIONS)
+    found = {name: text for name in NAMES if isinstance(text := every.get(name), str)}
+    for name in _forged(thing) if found else ():
+        found.pop(name, None)
+    return found
 
 
 def recorded(thing: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -108,7 +110,7 @@ def mark(draft: Draft, policies: str) -> None:
 
 def fields_written(thing: Mapping[str, Any]) -> frozenset[str]:
     """The fields that the object's record names, as `Change.field` writes them; none where a client wrote the record."""
-    if not carried(thing, CHANGES):
+    if not carried(thing).get(CHANGES):
         return frozenset()
     paths = (entry.get("path") for entry in recorded(thing))
     return frozenset(path for path in paths if isinstance(path, str))

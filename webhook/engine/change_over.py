@@ -18,7 +18,7 @@ from webhook.rules.base import Finding, Mode, Received
 
 def policies_of(view: View) -> str:
     """The hash of the set that changed the object, "" if none did; a client that names one gets no grace for it."""
-    return annotations.carried(view.subject.object, annotations.POLICIES)
+    return view.received.once(annotations.carried).get(annotations.POLICIES, "")
 
 
 @dataclass(frozen=True)

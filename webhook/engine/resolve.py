@@ -3,7 +3,9 @@
 Precedence: exception, then override (by order, then name; the first that matches), then the policy's own word.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 from webhook.facts import Unknown
 from webhook.kube.field_path import mapping_at
@@ -61,6 +63,8 @@ def not_asked(found: Resolved, rule: CompiledRule, view: View) -> tuple[Finding,
     lifted = _lifted(found.base.policy, rule, view) if found.can_be_lifted else None
     if lifted is not None:
         return (lifted,)
+    if found.answer is True:
+        return ()
     return (unknown(found.answer),) if isinstance(found.answer, Unknown) else ()
 
 
@@ -96,9 +100,13 @@ def _excepted(exception: CompiledException, rule: CompiledRule, view: View) -> F
 
 def _opted_out(view: View, policy: str) -> str:
     """The reason that the object gives for staying out of a policy; "" if it gives none."""
-    text = mapping_at(view.received.object, ("metadata", "annotations")).get(SKIP_ANNOTATION)
-    entries = text.split(";", MOST_OPT_OUTS)[:MOST_OPT_OUTS] if isinstance(text, str) else ()
-    for name, _, reason in (entry.partition(":") for entry in entries):
-        if name.strip() == policy and reason.strip():
-            return reason.strip()
-    return ""
+    return view.received.once(_opt_outs).get(policy, "")
+
+
+def _opt_outs(thing: Mapping[str, Any]) -> Mapping[str, str]:
+    """The policies that an object stays out of, each with its first reason."""
+    text = mapping_at(thing, ("metadata", "annotations")).get(SKIP_ANNOTATION)
+    if not isinstance(text, str):
+        return {}
+    entries = [entry.partition(":") for entry in text.split(";", MOST_OPT_OUTS)[:MOST_OPT_OUTS]]
+    return {name.strip(): reason.strip() for name, _, reason in reversed(entries) if reason.strip()}

@@ -6,7 +6,7 @@ the shell, are `webhook.admission` and `webhook.server`.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -69,7 +69,7 @@ class Gate:
 
     def judges(self, thing: CompiledPolicy | CompiledRule) -> bool:
         """Whether a policy, or a rule of one, is to be judged; no override changes a failurePolicy."""
-        return self.failure_policy in (None, thing.failure_policy)
+        return self.failure_policy is None or self.failure_policy == thing.failure_policy
 
     @property
     def marks(self) -> bool:
@@ -108,7 +108,7 @@ def mutate(gate: Gate, request: AdmissionRequest) -> Outcome:
     else:  # a creation: an update without templates was put back above
         run_mutations(_candidates(gate, lanes.real, "CREATE"), lanes)
     changes = draft.changes()
-    decision = _shown_decision(request)
+    decision = _shown_decision(request, lanes.received.once(annotations.carried))
     marked = created and not changes and not forged and kind is None and gate.marks
     if marked:
         annotations.mark(draft, gate.policy_set.hash)
@@ -161,7 +161,7 @@ def validate(gate: Gate, request: AdmissionRequest) -> Outcome:
         audited=audited.subject.object,
         reports=tuple(reports),
         later=later,
-        decision_id=_shown_decision(request),
+        decision_id=_shown_decision(request, lanes.received.once(annotations.carried)),
     )
 
 
@@ -194,7 +194,7 @@ def _exempt(gate: Gate, request: AdmissionRequest, why: str) -> Outcome:
         request.object,
         request.object,
         exempt=why,
-        decision_id=_shown_decision(request),
+        decision_id=_shown_decision(request, annotations.carried(request.object or {})),
     )
 
 
@@ -213,7 +213,7 @@ def _put_back(gate: Gate, request: AdmissionRequest) -> Outcome:
         audited=draft.object,
         changes=draft.changes(),
         patch=draft.patch(),
-        decision_id=_shown_decision(request),
+        decision_id=_shown_decision(request, annotations.carried(found)),
     )
 
 
@@ -245,31 +245,29 @@ def _verify(gate: Gate, lanes: Lanes, as_received: View) -> Iterator[Report]:
     missing: dict[str, list[Change]] = {}
     for change in lanes.real.subject.draft.changes():
         missing.setdefault(change.rule, []).append(change)
-    for compiled, rule, findings in lanes.found:
+    for compiled, rule, found in lanes.found:
         if not gate.judges(compiled):
             continue
-        own = (
-            *_unapplied(missing.get(compiled.key, ())),
-            *_own_verification(rule, findings, as_received),
-        )
+        findings = found
         ceiling = compiled.ceiling if settled else Mode.WARN
-        yield _report(compiled, (*findings, *[replace(finding, ceiling=ceiling) for finding in own]))
+        if compiled.key in missing:
+            findings = (*findings, replace(_unapplied(missing[compiled.key]), ceiling=ceiling))
+        if type(rule).verify is not MutatingRule.verify:  # most have nothing besides
+            own = _own_verification(rule, found, as_received)
+            findings = (*findings, *[replace(finding, ceiling=ceiling) for finding in own])
+        yield _report(compiled, findings)
 
 
-def _unapplied(changes: Sequence[Change]) -> tuple[Finding, ...]:
-    if not changes:
-        return ()
+def _unapplied(changes: Sequence[Change]) -> Finding:
     first = changes[0]
     # What would be appended is not in the object: its list is the place.
     place = first.path[:-1] if first.appended else first.path
-    return (fail(UNAPPLIED, place, fields=Sentence(", ".join([change.field for change in changes]))),)
+    return fail(UNAPPLIED, place, fields=Sentence(", ".join([change.field for change in changes])))
 
 
-def _own_verification(rule: MutatingRule, findings: tuple[Finding, ...], view: View) -> tuple[Finding, ...]:
-    if type(rule).verify is MutatingRule.verify:  # as most, that have nothing besides
-        return ()
-    was_asked = not findings or NOT_ASKED.isdisjoint([finding.text for finding in findings])
-    return tuple(rule.verify(view.subject)) if was_asked else ()
+def _own_verification(rule: MutatingRule, found: tuple[Finding, ...], view: View) -> Iterator[Finding]:
+    was_asked = not found or NOT_ASKED.isdisjoint([finding.text for finding in found])
+    return rule.verify(view.subject) if was_asked else iter(())
 
 
 def _judge(gate: Gate, candidates: Sequence[Candidate], as_received: View, audited: View) -> Iterator[Report]:
@@ -369,8 +367,8 @@ def _report(compiled: CompiledRule, findings: tuple[Finding, ...], most: Action 
     return Report(compiled, worst_result(findings), weakest_action(action, most), findings)
 
 
-def _shown_decision(request: AdmissionRequest) -> str:
+def _shown_decision(request: AdmissionRequest, carried: Mapping[str, str]) -> str:
     """The decision that the object carries from its mutating call, else this call's own."""
-    carried = annotations.carried(request.object or {}, annotations.DECISION)
-    ours = len(carried) == annotations.DECISION_CHARACTERS and carried.isalnum() and carried.isascii()
-    return carried if ours else annotations.decision_id(request)
+    named = carried.get(annotations.DECISION, "")
+    ours = len(named) == annotations.DECISION_CHARACTERS and named.isalnum() and named.isascii()
+    return named if ours else annotations.decision_id(request)

@@ -235,7 +235,7 @@ class Received:
     def workload(self) -> Workload:
         """Class, communication and accelerators of the pod received."""
         every = self.once(containers)
-        requests = self.once(_requests_of, of=every)
+        requests = self.once(_requests_of, of=self)
         return inspect_workload(self.object, self.catalogue, [(each, requests[each.path]) for each in every])
 
     def once(self, compute: Callable[[Any], _Value], of: Any = None) -> _Value:
@@ -322,7 +322,7 @@ class Subject:
     @property
     def requests(self) -> Mapping[Path, Requests]:
         """What each container asks for now, by its path; see `container_requests`."""
-        return self.once(_requests_of, of=self.once(containers))
+        return self.once(_requests_of, of=self)
 
     @property
     def own_requests(self) -> Requests:
@@ -372,8 +372,8 @@ class Subject:
         return self.once(_bindings_of, of=self)
 
 
-def _requests_of(every: tuple[Container, ...]) -> Mapping[Path, Requests]:
-    return {each.path: container_requests(each.value) for each in every}
+def _requests_of(of: Received | Subject) -> Mapping[Path, Requests]:
+    return {each.path: container_requests(each.value) for each in of.once(containers)}
 
 
 def _holders_of(subject: Subject) -> tuple[Container, ...]:

@@ -208,9 +208,9 @@ class LimitAcceleratorCount(ValidatingRule):
             yield from _violations("pod", resource, count, limit, held)
 
     def _containers(self, subject: Subject, held: list[Container], limit: CountLimit) -> Iterator[Finding]:
-        counts = subject.workload.accelerators
+        counts, asked = subject.workload.accelerators, subject.requests
         for container in held:
-            requests = subject.requests[container.path]
+            requests = asked[container.path]
             own = {name: _in_devices(subject, name, requests[name]) for name in counts if name in requests}
             for resource, count in self._totals(own).items():
                 yield from _violations("container", resource, count, limit, [container])

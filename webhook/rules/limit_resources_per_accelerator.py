@@ -108,11 +108,12 @@ class LimitResourcesPerAccelerator(ValidatingRule):
             asked = subject.own_requests
             for resource, limit in (("cpu", self.cpu), ("memory", self.memory)):
                 if limit:
-                    yield from self._missing(subject, resource, limit.max)
+                    if self.when_missing != "ignore":
+                        yield from self._missing(subject, resource, limit.max)
                     yield from _over(subject, resource, asked.get(resource, 0), limit.max)
 
     def _missing(self, subject: Subject, resource: str, limit: str) -> Iterator[Finding]:
-        if self.when_missing == "ignore" or _is_stated_by_pod(subject.object, resource):
+        if _is_stated_by_pod(subject.object, resource):
             return
         for holder in subject.holders:
             if subject.requests[holder.path].get(resource, 0) <= 0:

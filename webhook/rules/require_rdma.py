@@ -8,7 +8,7 @@ from webhook.documents import Path
 from webhook.facts import Unknown
 from webhook.kube.field_path import list_at, mapping_at, value_at
 from webhook.kube.file_path import path_parts
-from webhook.kube.pod import Container, containers
+from webhook.kube.pod import Container, Requests, containers
 from webhook.kube.templates.references import text_or_empty
 from webhook.rules.base import Finding, Need, Subject, Texts, ValidatingRule, fail, skip, unknown
 from webhook.rules.rdma import (
@@ -99,7 +99,7 @@ class RequireRDMA(ValidatingRule):
 
     def validate_subject(self, subject: Subject) -> Iterator[Finding]:
         """See `ValidatingRule.validate_subject`."""
-        devices = {each.path: _devices(subject, each) for each in subject.once(containers)}
+        devices = {path: _devices(subject, asked) for path, asked in subject.requests.items()}
         yield from _without_lock(subject, devices)
         evidence = subject.workload.communication_evidence
         pools = subject.possible_pools
@@ -141,12 +141,12 @@ def _without_lock(subject: Subject, devices: _Devices) -> Iterator[Finding]:
             yield fail("no lock", place, container=container.name, resource=own[0])
 
 
-def _devices(subject: Subject, container: Container) -> list[str]:
+def _devices(subject: Subject, asked: Requests) -> list[str]:
     """The RDMA devices that a container asks for, by the catalogue or as a pool names them; 0 is none."""
     by_pools, is_rdma = subject.received.fabric_resources, subject.received.catalogue.is_rdma
     return [
         name
-        for name, quantity in subject.requests[container.path].items()
+        for name, quantity in asked.items()
         if "/" in name and quantity > 0 and (name in by_pools or is_rdma(name))
     ]
 

@@ -196,14 +196,14 @@ class SetNodeAffinity(MutatingRule):
     def _refusal(self, subject: Subject, requirements: tuple[Requirement, ...]) -> Finding | None:
         if not requirements:
             return None
-        terms = subject.placement.terms
-        if terms is not None and all(term.is_empty for term in terms):
+        placement = subject.placement
+        if placement.terms is not None and all(term.is_empty for term in placement.terms):
             return skip("empty terms", TERMS)
-        pair = contradiction(subject.placement, requirements)
+        pair = contradiction(placement, requirements)
         if pair is None:
             return None
         labels = mapping_at(subject.object, ("metadata", "labels"))
-        by_kueue = pair[0] in subject.placement.selector and any(label in labels for label in KUEUE_LABELS)
+        by_kueue = pair[0] in placement.selector and any(label in labels for label in KUEUE_LABELS)
         return skip("kueue" if by_kueue else "contradiction", TERMS, own=pair[0].shown, wanted=pair[1].shown)
 
 
@@ -211,9 +211,9 @@ def _require(subject: Subject, requirement: Requirement, key: str) -> None:
     """AND the requirement into every non-empty term that does not say it already."""
     if not subject.draft.claim((*TERMS, requirement.key), key):
         return
-    if any(own.implies(requirement) for own in subject.placement.selector):
+    selector, terms = subject.placement
+    if any(own.implies(requirement) for own in selector):
         return
-    terms = subject.placement.terms
     places = [_FIRST_TERM] if terms is None else [term.path for term in terms if _lacks(term, requirement)]
     for place in places:
         subject.draft.append(

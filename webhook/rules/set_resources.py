@@ -132,7 +132,7 @@ class SetResources(MutatingRule):
         own = mapping_at(subject.object, POD_LEVEL)
         free: list[_Wanted] = []
         for wanted in self._wanted:
-            part = _stated(own, wanted.resource)
+            part = _stated(own, wanted.resource) if own else ""
             if part:
                 yield skip("pod level", (*POD_LEVEL, part, wanted.resource), resource=wanted.resource)
             else:
