@@ -7,10 +7,18 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 
+import click
 import pytest
 
 from webhook.cli import targets
-from webhook.cli.targets import OutputError, wants_colour, write_file
+from webhook.cli.targets import (
+    OutputError,
+    Target,
+    TargetParameter,
+    check_targets,
+    wants_colour,
+    write_file,
+)
 
 
 class Terminal:
@@ -94,3 +102,21 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
         write_file(path, "new")
     assert [each.name for each in tmp_path.iterdir()] == ["report.json"]
     assert path.read_text(encoding="utf-8") == "old"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("json", Target("json", None)),
+        ("json=-", Target("json", None)),
+        ("json=./-", Target("json", Path("-"))),
+        ("table=a=b", Target("table", Path("a=b"))),
+    ],
+)
+def test_where_a_format_goes(given: str, expected: Target) -> None:
+    assert TargetParameter().convert(given, None, None) == expected
+
+
+def test_two_formats_for_stdout_in_two_ways() -> None:
+    with pytest.raises(click.UsageError, match="two formats for stdout"):
+        check_targets([Target("table", None), TargetParameter().convert("json=-", None, None)])

@@ -19,6 +19,7 @@ FORMATS = ("table", "json")
 NEW_FILE = 0o666
 """The mode of a new file, of which the umask takes away."""
 
+STDOUT = "-"
 NOT_WRITTEN = "the results could not be written"
 
 
@@ -49,7 +50,7 @@ class TargetParameter(click.ParamType[Target]):
             self.fail(f"unknown format {name!r}; expected {' or '.join(FORMATS)}", param, ctx)
         if equals and not file:
             self.fail(f"{value!r} names no file; write {name}=FILE, or {name} for stdout", param, ctx)
-        return Target(name, Path(file) if file else None)
+        return Target(name, Path(file) if file not in {"", STDOUT} else None)
 
 
 def check_targets(targets: Sequence[Target]) -> None:
