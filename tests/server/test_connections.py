@@ -16,6 +16,7 @@ import pytest
 
 from tests.server.conftest import STANDIN
 from tests.server.running import Running, eventually, launch, post, review
+from webhook.server.connections import MAX_UNFINISHED_BYTES, Client, WaitingRoom
 from webhook.server.worker import connection_limit
 
 if TYPE_CHECKING:
@@ -328,3 +329,31 @@ def ask_on(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
         for _ in range(100):
             connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
+
+
+class Taken:
+    """A socket whose peer takes everything and says nothing."""
+
+    def __init__(self) -> None:
+        self._sock = self
+        self.is_shut = False
+
+    def sendall(self, _: bytes) -> None: ...
+
+    def shutdown(self, _: int) -> None:
+        self.is_shut = True
+
+
+def test_answers_that_nobody_takes_are_bounded_as_bodies_are() -> None:
+    """A thousand scrapes of half a MiB would be the container's memory."""
+    rejected: list[str] = []
+    room = WaitingRoom(1000, rejected.append)
+    sockets = [Taken() for _ in range(3)]
+    clients = [Client(each, room) for each in sockets]
+    for client in clients:
+        client.sendall(b"x" * (MAX_UNFINISHED_BYTES // 2))
+    assert [each.is_shut for each in sockets] == [True, False, False]
+    assert rejected == ["unfinished_bodies"]
+    clients[1].request_done()
+    clients[2].sendall(b"x" * (MAX_UNFINISHED_BYTES // 2))
+    assert [each.is_shut for each in sockets] == [True, False, False]

@@ -34,7 +34,7 @@ SEND_SECONDS = 5.0
 #: the one that closes: a request on its way when we close would be lost.
 KEEPALIVE_SECONDS = 120
 
-#: Unfinished bodies together: nine of the largest. A container of 256 MiB must survive them.
+#: Unfinished bodies together, and answers that nobody takes: nine of the largest. A container of 256 MiB must survive them.
 MAX_UNFINISHED_BYTES = 64 * 1024 * 1024
 
 #: A peer that always has more to read (pipelined requests, a large body) never makes us wait; after so long, the
@@ -124,7 +124,7 @@ class WaitingRoom:
         self._idle.pop(client, None)
 
     def hold(self, client: Client, size: int) -> None:
-        """Count ``size`` more bytes of an unfinished request; above the limit the oldest is dropped."""
+        """Count ``size`` more bytes of an unfinished request or its answer; above the limit the oldest is dropped."""
         self._holders.setdefault(client, True)
         client.held += size
         self._held += size
@@ -202,6 +202,7 @@ class Client:
         the peer, a tenth of the time that a small answer takes.
         """
         self._unsent += data
+        self._room.hold(self, len(data))
         if len(self._unsent) > MAX_UNSENT_BYTES:
             self.flush()
 
