@@ -615,6 +615,13 @@ def test_a_misspelt_pool() -> None:
     ]
 
 
+def test_a_word_where_maps_must_stand() -> None:
+    text = policy().replace("match:\n", "exclude: sandbox\n  match:\n", 1)
+    assert problems(text) == [
+        "6:12 spec.exclude: expected a list of maps, found 'sandbox' | write keys below it, each with its value"
+    ]
+
+
 def test_two_of_one_name() -> None:
     assert problems(policy(), policy(), pool(), pool()) == [
         "4:9 there are two policies called p; the other is in a.yaml:4 | give one of them another name",

@@ -318,6 +318,11 @@ PROBLEMS = {
         "apiVersion: extensions/v1beta1\nkind: DaemonSet",
         ["a.yaml:1:13: apiVersion: expected apps/v1 for a DaemonSet, found 'extensions/v1beta1'"],
     ),
+    "a version that is served no more": (
+        "apiVersion: batch/v1beta1\nkind: CronJob",
+        ["a.yaml:1:13: apiVersion: expected batch/v1 for a CronJob, found 'batch/v1beta1'"],
+    ),
+    "another version of another's kind": ("apiVersion: kubeflow.org/v2beta1\nkind: MPIJob", []),
     "a version that was never there": (
         "apiVersion: v1beta1\nkind: Pod",
         ["a.yaml:1:13: apiVersion: expected v1 for a Pod, found 'v1beta1'"],

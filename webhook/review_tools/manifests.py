@@ -116,7 +116,8 @@ def problems_in(reading: Reading, templates: TemplateKinds, *, quoted: bool = Tr
 def _problems_of(document: Document, templates: TemplateKinds) -> Iterator[Problem]:
     yield from _strays(document, (), document.value)
     for manifest in manifests_in(document):
-        if _resource_of(manifest.value, templates):
+        if resource := _resource_of(manifest.value, templates):
+            yield from _former_version(manifest, resource)
             yield from _no_quantities(manifest, templates)
             yield from _no_texts(manifest, templates)
             yield from _no_containers(manifest, templates)
@@ -264,9 +265,23 @@ def _other_kind(manifest: Manifest, templates: TemplateKinds) -> Iterator[Proble
         if other == group and api_version and kind != name:
             yield _fault(manifest, ("kind",), f"expected {name}, found {shown(kind)}", f"write kind: {name}")
         elif kind == name and other in OWN_GROUPS and group in (*OWN_GROUPS, FORMER_GROUP):
-            wanted = f"{other}/v1".removeprefix("/")
-            message = f"expected {wanted} for a {name}, found {shown(api_version or None)}"
-            yield _fault(manifest, ("apiVersion",), message, f"write apiVersion: {wanted}")
+            yield _other_version(manifest, other, name)
+
+
+def _former_version(manifest: Manifest, resource: "_Resource") -> Iterator[Problem]:
+    """A version of Kubernetes' own kinds that is served no more; the last were gone in 1.25.
+
+    Source: kubernetes/website:content/en/docs/reference/using-api/deprecation-guide.md.
+    """
+    if resource.group in OWN_GROUPS and resource.version != "v1":
+        yield _other_version(manifest, resource.group, resource.kind)
+
+
+def _other_version(manifest: Manifest, group: str, kind: str) -> Problem:
+    wanted = f"{group}/v1".removeprefix("/")
+    found = shown(_text(manifest.value.get("apiVersion")) or None)
+    message = f"expected {wanted} for a {kind}, found {found}"
+    return _fault(manifest, ("apiVersion",), message, f"write apiVersion: {wanted}")
 
 
 def _named_like(kind: str, templates: TemplateKinds) -> list[tuple[str, str]]:
