@@ -95,6 +95,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("all.yaml").write_text(MANIFESTS, encoding="utf-8")
     runner = CliRunner()
     assert runner.invoke(podgate, ["check", "all.yaml", "-p", "policies", "-o", "json=report.json"]).exit_code
+    assert runner.invoke(
+        podgate, ["explain", "all.yaml", "-p", "policies", "-o", "json=explain.json"]
+    ).exit_code
     assert not runner.invoke(podgate, ["lint", "policies", "-o", "json=lint.json"]).exit_code
 
 
@@ -138,6 +141,18 @@ def test_every_key_of_lint_is_documented_and_no_other() -> None:
     report = read("lint.json")
     of_check = {"count", "hash"}
     assert set(keys_of(report)) - of_check == documented("JSON of lint")
+
+
+def test_every_key_of_explain_is_documented_and_no_other() -> None:
+    for report in read("explain.json")["objects"]:
+        for policy in report["policies"]:
+            policy["overrides"] = {}
+            for rule in policy["rules"]:
+                rule |= {"results": [], "changes": [], "owners": {}}
+        report["workload"] = report["workload"] and report["workload"] | {"accelerators": {}}
+        named = documented("JSON of explain") - {"yes", "no", "unknown"}
+        of_the_whole = {"version", "exitCode", "skipped", "problems", "objects"}
+        assert set(keys_of(report)) == named - of_the_whole
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
