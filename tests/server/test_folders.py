@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from webhook.cli import folders
-from webhook.cli.folders import FolderError, fingerprint, read_folders
+from webhook.cli.folders import POLICY_FILES, FolderError, Which, fingerprint, read_folders
+from webhook.cli.inputs import INPUT_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,3 +161,28 @@ def test_a_change_changes_the_fingerprint(change: Callable[[Path], object], tmp_
     before = fingerprint([root])
     change(root)
     assert fingerprint([root]) != before
+
+
+@pytest.mark.parametrize("name", ["prerequisites/classes.yaml", "cluster.test.yaml", "cluster.json"])
+def test_what_is_left_out_of_policies_counts_among_facts(tmp_path: Path, name: str) -> None:
+    put(tmp_path, "a.yaml")
+    policies, facts = fingerprint([tmp_path]), fingerprint([tmp_path], INPUT_FILES)
+    put(tmp_path, name)
+    assert fingerprint([tmp_path]) == policies
+    assert fingerprint([tmp_path], INPUT_FILES) != facts
+
+
+@pytest.mark.parametrize("which", [POLICY_FILES, INPUT_FILES], ids=["policies", "facts"])
+def test_a_folder_that_goes_away_while_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: Which
+) -> None:
+    (tmp_path / "below").mkdir()
+    stat = Path.stat
+
+    def gone(path: Path, **more: Any) -> os.stat_result:
+        if path.name == "below":
+            raise FileNotFoundError(2, "No such file or directory")
+        return stat(path, **more)
+
+    monkeypatch.setattr(Path, "stat", gone)
+    assert fingerprint([tmp_path], which) == f"{tmp_path}/below: cannot be read: No such file or directory"

@@ -16,8 +16,8 @@ import click
 from certs import service_names
 from certs.rotate import API_SERVER_LAG, SECRET_SYNC, Waits
 from webhook.cli.connection import connect, context_option, kubeconfig_option, namespace_option, said
-from webhook.cli.folders import PathParameter, fingerprint, read_folders
-from webhook.cli.inputs import SUFFIXES
+from webhook.cli.folders import PathParameter, read_folders
+from webhook.cli.inputs import fingerprint_with
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 
 if TYPE_CHECKING:
@@ -353,10 +353,8 @@ def _follow(
 ) -> FollowedPolicies:
     from webhook.controller.policies import FollowedPolicies  # noqa: PLC0415
 
-    paths = (*policies, *kinds, *accelerators)
-    return FollowedPolicies(
-        partial(_read, policies, kinds, accelerators), partial(fingerprint, paths, SUFFIXES)
-    )
+    look = partial(fingerprint_with, policies, (*kinds, *accelerators))
+    return FollowedPolicies(partial(_read, policies, kinds, accelerators), look)
 
 
 def _read(policies: tuple[Path, ...], kinds: tuple[Path, ...], accelerators: tuple[Path, ...]) -> Loaded:

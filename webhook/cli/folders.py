@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -16,6 +16,23 @@ SUFFIXES = (".yaml", ".yml")
 #: Suites beside the policies, and the objects that policies only refer to.
 TEST_SUFFIXES = (".test.yaml", ".test.yml")
 PREREQUISITES = "prerequisites"
+
+
+class Which(NamedTuple):
+    """Which files of a folder count.
+
+    Attributes:
+        suffixes: They end so.
+        other_suffixes: But not so.
+        other_folder: And are in no folder below of this name.
+    """
+
+    suffixes: tuple[str, ...]
+    other_suffixes: tuple[str, ...] = ()
+    other_folder: str = ""
+
+
+POLICY_FILES = Which(SUFFIXES, TEST_SUFFIXES, PREREQUISITES)
 
 #: PATH_MAX of Linux: no name of a file is cut.
 LONGEST_NAME = 4096
@@ -54,7 +71,7 @@ def read_folders(paths: Sequence[Path]) -> list[tuple[str, bytes]]:
     Raises:
         FolderError: A path does not exist, or something in it cannot be read.
     """
-    return [(shown(path), _read(path)) for path in _files(paths, SUFFIXES)]
+    return [(shown(path), _read(path)) for path in _files(paths, POLICY_FILES)]
 
 
 def shown(path: Path) -> str:
@@ -64,10 +81,10 @@ def shown(path: Path) -> str:
     return plain(path, LONGEST_NAME)
 
 
-def fingerprint(paths: Sequence[Path], suffixes: tuple[str, ...] = SUFFIXES) -> Hashable:
+def fingerprint(paths: Sequence[Path], which: Which = POLICY_FILES) -> Hashable:
     """Equal as long as no file was added, removed, replaced or written; a stat call a file, never raises."""
     try:
-        files = list(_files(paths, suffixes))
+        files = list(_files(paths, which))
     except FolderError as error:
         return error.message
     return tuple((str(path), *_stamp(path)) for path in files)
@@ -101,11 +118,11 @@ def reason_of(error: OSError) -> str:
     return f"cannot be read: {os.strerror(error.errno) if error.errno else error}"
 
 
-def _files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> Iterator[Path]:
+def _files(paths: Iterable[Path], which: Which) -> Iterator[Path]:
     """Each file once, though it is named and below a folder that is named, too."""
     seen: set[str] = set()
     for path in paths:
-        for file in _under(path, suffixes):
+        for file in _under(path, which):
             absolute = os.path.abspath(file)  # noqa: PTH100 - without a call for each file
             if absolute in seen:
                 continue
@@ -117,31 +134,38 @@ def _files(paths: Iterable[Path], suffixes: tuple[str, ...]) -> Iterator[Path]:
             yield file
 
 
-def _under(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+def _under(path: Path, which: Which) -> Iterator[Path]:
     try:
         mode = path.stat().st_mode
     except OSError as error:
         raise _unreadable(path, error) from error
     if stat.S_ISDIR(mode):
-        yield from _walk(path, suffixes, frozenset())
+        yield from _walk(path, which, frozenset())
     elif stat.S_ISREG(mode):
         yield path
     else:
         raise FolderError(f"{shown(path)}: neither a folder nor a file")
 
 
-def _walk(folder: Path, suffixes: tuple[str, ...], above: frozenset[tuple[int, int]]) -> Iterator[Path]:
+def _walk(folder: Path, which: Which, above: frozenset[tuple[int, int]]) -> Iterator[Path]:
     """The files below ``folder``; links are followed, but never back to a folder above."""
-    found = folder.stat()
+    try:
+        found = folder.stat()
+    except OSError as error:
+        raise _unreadable(folder, error) from error
     identity = (found.st_dev, found.st_ino)
     if identity in above:
         return
     for entry in _entries(folder):
         mode = _mode(entry)
-        if stat.S_ISDIR(mode) and entry.name != PREREQUISITES:
-            yield from _walk(Path(entry.path), suffixes, above | {identity})
-        elif stat.S_ISREG(mode) and entry.name.endswith(suffixes) and not entry.name.endswith(TEST_SUFFIXES):
+        if stat.S_ISDIR(mode) and entry.name != which.other_folder:
+            yield from _walk(Path(entry.path), which, above | {identity})
+        elif stat.S_ISREG(mode) and _counts(entry.name, which):
             yield Path(entry.path)
+
+
+def _counts(name: str, which: Which) -> bool:
+    return name.endswith(which.suffixes) and not name.endswith(which.other_suffixes)
 
 
 def _mode(entry: os.DirEntry[str]) -> int:

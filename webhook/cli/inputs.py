@@ -7,16 +7,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from webhook.cli.folders import NO_PATH, reason_of, shown
+from webhook.cli.folders import NO_PATH, Which, fingerprint, reason_of, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from webhook.documents import Problem
 
 STDIN = "-"
 STDIN_NAME = "<stdin>"
 SUFFIXES = (".yaml", ".yml", ".json")
+#: What is left out of policies, tests and prerequisites, counts here.
+INPUT_FILES = Which(SUFFIXES)
 
 LARGEST_FILE = 512 * 1024 * 1024
 """Bytes: ten times `kubectl get pods -A -o yaml` of 5,000 pods; more would not fit into memory as values."""
@@ -47,6 +49,11 @@ def read_inputs(paths: Iterable[str]) -> Inputs:
         else:
             files.extend(_below(Path(path), problems, seen))
     return Inputs(tuple(files), tuple(problems))
+
+
+def fingerprint_with(policies: Sequence[Path], inputs: Sequence[Path]) -> Hashable:
+    """Equal as long as neither the policies nor the inputs beside them changed."""
+    return fingerprint(policies), fingerprint(inputs, INPUT_FILES)
 
 
 def _stdin(problems: list[Problem]) -> Iterator[tuple[str, bytes]]:

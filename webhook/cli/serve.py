@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 import certs
-from webhook.cli.folders import PathParameter, fingerprint, read_folders
-from webhook.cli.inputs import SUFFIXES, read_inputs
+from webhook.cli.folders import PathParameter, read_folders
+from webhook.cli.inputs import fingerprint_with, read_inputs
 from webhook.cli.languages import Languages
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
     from pathlib import Path
 
     from webhook.documents import Problem
@@ -204,10 +205,9 @@ class _Files(NamedTuple):
     accelerators: tuple[Path, ...]
     pod_security_default: str | None
 
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """All files and folders."""
-        return (*self.policies, *self.facts, *self.kinds, *self.accelerators)
+    def fingerprint(self) -> Hashable:
+        """Equal as long as nothing changed."""
+        return fingerprint_with(self.policies, (*self.facts, *self.kinds, *self.accelerators))
 
 
 class SiteDataError(click.ClickException):
@@ -221,7 +221,7 @@ def _load(files: _Files, mode: str | None, languages: tuple[str, ...]) -> Server
     from webhook.server.state import ServerState, Sources  # noqa: PLC0415
 
     read = partial(_read, files, Mode(mode) if mode else Mode.ENFORCE)
-    state = ServerState(Sources(read, partial(fingerprint, files.paths, SUFFIXES)), languages)
+    state = ServerState(Sources(read, files.fingerprint), languages)
     for problem in state.content.problems:
         click.echo(f"{'warning: ' if problem.is_warning else ''}{problem}", err=True)
     if not state.usable:
