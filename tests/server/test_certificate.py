@@ -15,6 +15,7 @@ import certs
 from tests.certs.strange import of_no_version
 from tests.server.running import write_pair
 from webhook.server.certificate import ServingCertificate
+from webhook.server.reload import RETRY_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,6 +101,32 @@ def test_a_file_that_is_written_within_the_tick_of_a_clock_in_which_it_was_empti
         os.utime(file, ns=(then, then))
         pair.context()
         assert bool(pair.fault) is fault
+
+
+def test_what_could_not_be_read_is_read_again_after_a_minute(
+    pair: ServingCertificate, folder: Path, ca: certs.Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many open files, or a permission: neither shows in a time or a size when it is mended."""
+
+    def fails(_: bytes) -> datetime:
+        readings.append(1)
+        raise OSError(24, "Too many open files")
+
+    readings: list[int] = []
+    now = [1000.0]
+    monkeypatch.setattr("webhook.server.certificate.time.monotonic", lambda: now[0])
+    first = pair.context()
+    write_pair(folder, ca)
+    with monkeypatch.context() as patch:
+        patch.setattr(certs, "expiry_of", fails)
+        for later in (0, RETRY_SECONDS - 1, 1):
+            now[0] += later
+            assert pair.context() is first
+    assert (len(readings), "Too many open files" in pair.fault) == (2, True)
+    assert pair.context() is first
+    now[0] += RETRY_SECONDS
+    assert pair.context() is not first
+    assert pair.fault == ""
 
 
 def test_an_encrypted_key_is_refused_and_nobody_is_asked(pair: ServingCertificate, folder: Path) -> None:

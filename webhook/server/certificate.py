@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ssl
+import time
 from typing import TYPE_CHECKING
 
 import structlog
 
 import certs
+from webhook.server.reload import RETRY_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +33,7 @@ class ServingCertificate:
         self._paths = (certificate, key)
         self._stamp: _Stamp | None = None
         self._context: ssl.SSLContext | None = None
+        self._failed_at = 0.0
         self.expires: datetime | None = None
         self.fault = ""
         self.on_reload: Callable[[str], None] | None = None
@@ -42,11 +45,14 @@ class ServingCertificate:
             OSError: There was no good pair yet.
         """
         stamp = self._look()
-        if stamp != self._stamp or self._context is None:
+        if stamp != self._stamp or self._context is None or self._is_worth_a_retry():
             self._load(stamp)
         if self._context is None:
             raise ssl.SSLError(f"no usable certificate: {self.fault}")
         return self._context
+
+    def _is_worth_a_retry(self) -> bool:
+        return bool(self.fault) and time.monotonic() - self._failed_at >= RETRY_SECONDS
 
     def _look(self) -> _Stamp | None:
         """Times, inodes and sizes: a swapped link changes the inode, a file written in place its time.
@@ -64,7 +70,7 @@ class ServingCertificate:
             context, expires = self._read()
         except Exception as error:  # noqa: BLE001  # whatever it is, the last good pair must go on
             if self._look() == stamp:  # else it was read in the middle of a swap: the next caller reads again
-                self._stamp = stamp
+                self._stamp, self._failed_at = stamp, time.monotonic()
                 self._say_fault(str(error))
             return
         first = self._context is None
