@@ -225,7 +225,7 @@ FAILS: Mapping[str, tuple[Json, Json, str, str]] = {
         f'fraction @ {MAIN}.limits["nvidia.com/gpu"]',
         (
             "500m nvidia.com/gpu is no whole number, and Kubernetes counts devices in whole numbers"
-            " -> ask for 1, or for a shared device"
+            " -> ask for a whole number, or for a shared device"
         ),
     ),
     "half a device as a number": (
@@ -234,7 +234,7 @@ FAILS: Mapping[str, tuple[Json, Json, str, str]] = {
         f'fraction @ {MAIN}.limits["nvidia.com/gpu"]',
         (
             "0.5 nvidia.com/gpu is no whole number, and Kubernetes counts devices in whole numbers"
-            " -> ask for 1, or for a shared device"
+            " -> ask for a whole number, or for a shared device"
         ),
     ),
     "below zero": (

@@ -124,9 +124,9 @@ class LimitAcceleratorCount(ValidatingRule):
         "fraction": {
             "en": (
                 "{value} {resource} is no whole number, and Kubernetes counts devices in whole numbers",
-                "ask for 1, or for a shared device",
+                "ask for a whole number, or for a shared device",
             ),
-            "zh": ("{resource} 的数量 {value} 不是整数，Kubernetes 只接受整数", "请申请 1，或使用共享设备"),
+            "zh": ("{resource} 的数量 {value} 不是整数，Kubernetes 只接受整数", "请申请整数，或使用共享设备"),
         },
         "negative": {
             "en": ("{value} {resource} is below zero, which Kubernetes refuses", "ask for 0 or more"),
