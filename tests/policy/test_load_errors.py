@@ -625,7 +625,7 @@ def test_a_word_where_maps_must_stand() -> None:
 def test_two_of_one_name() -> None:
     assert problems(policy(), policy(), pool(), pool()) == [
         "4:9 there are two policies called p; the other is in a.yaml:4 | give one of them another name",
-        "4:9 there are two pools called h100 | give one of them another name",
+        "4:9 there are two pools called h100; the other is in c.yaml:4 | give one of them another name",
     ]
 
 

@@ -60,6 +60,7 @@ class _Reading:
     overrides: dict[str, OverrideDraft] = field(default_factory=dict)
     exceptions: dict[str, ExceptionDraft] = field(default_factory=dict)
     pools: dict[str, AcceleratorPool] = field(default_factory=dict)
+    pool_documents: dict[str, Document] = field(default_factory=dict)
     content: list[Any] = field(default_factory=list)
 
     def add(self, document: Document) -> None:
@@ -89,20 +90,23 @@ class _Reading:
         self, kept: dict[str, _Draft], kind: str, draft: _Draft | None, document: Document, name: str
     ) -> None:
         if name in kept:
-            other = kept[name].document
-            line = other.locate(("metadata", "name")).line
-            message = f"there are two {kind} called {name}; the other is in {other.source}:{line}"
-            self.faults.say(document, ("metadata", "name"), message, GIVE_ANOTHER_NAME)
+            self._say_twice(kind, name, document, kept[name].document)
         elif draft is not None:
             kept[name] = draft
+
+    def _say_twice(self, kind: str, name: str, document: Document, other: Document) -> None:
+        path = ("metadata", "name")
+        place = f"{other.source}:{other.locate(path).line}"
+        message = f"there are two {kind} called {name}; the other is in {place}"
+        self.faults.say(document, path, message, GIVE_ANOTHER_NAME)
 
     def _add_pool(self, manifest: Manifest, document: Document) -> None:
         name = manifest.metadata.name
         spec = self.faults.parse(PoolSpec, manifest.spec, document, ("spec",))
         if name in self.pools:
-            message = f"there are two pools called {name}"
-            self.faults.say(document, ("metadata", "name"), message, GIVE_ANOTHER_NAME)
+            self._say_twice("pools", name, document, self.pool_documents[name])
         elif spec is not None:
+            self.pool_documents[name] = document
             self.pools[name] = AcceleratorPool.model_construct(name=name, **dict(spec))
             self.content.append(document.value)
 
