@@ -11,13 +11,13 @@ from inspect import getsource
 from pathlib import Path
 from string import Formatter
 from types import ModuleType, SimpleNamespace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
 
 from webhook import rules
 from webhook.rules import rule_types
-from webhook.rules.base import COMMON_TEXTS, MutatingRule, Rule, ValidatingRule
+from webhook.rules.base import COMMON_TEXTS, MutatingRule, Rule, Subject, ValidatingRule
 
 LANGUAGES = {"en", "zh"}
 FACTORIES = {"fail", "skip", "error"}
@@ -163,3 +163,9 @@ def test_two_rule_types_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(pkgutil, "iter_modules", lambda *_: found)
     with pytest.raises(RuntimeError, match=r"^two rule types are called setFields$"):
         rule_types.__wrapped__()
+
+
+def test_a_rule_verifies_no_more_than_what_it_would_still_write_unless_it_says_so() -> None:
+    rule = TYPES["addSharedMemory"].model_validate({"sizeLimit": "1Gi"})
+    assert isinstance(rule, MutatingRule)
+    assert list(rule.verify(cast("Subject", SimpleNamespace()))) == []

@@ -298,8 +298,6 @@ class _Fabric:
 
     def like(self, other: "_Fabric") -> bool:
         """Whether a pod gets the same devices from both."""
-        if self.rdma is other.rdma:
-            return True
         same_ratio = self.rdma.per != "node" or self.devices_per_node == other.devices_per_node
         return self.rdma == other.rdma and same_ratio
 
