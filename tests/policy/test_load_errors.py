@@ -641,6 +641,38 @@ def test_all_errors_of_all_files_at_once() -> None:
     ]
 
 
+def test_what_is_read_otherwise_than_it_looks_hides_no_other_error() -> None:
+    text = policy(
+        "namespaces: legacy", rules="- name: n\n  setPriorityClass:\n    clazz: x", spec="order: 010"
+    )
+    assert problems(text, policy("namespace: [x]", name="second")) == [
+        '6:10 expected 8, or "010" in quotes, found unquoted "010", which Kubernetes reads as the octal number 8 | quote it if it is text',
+        "8:17 spec.match.namespaces: expected a list, found 'legacy' | write a list: [legacy]",
+        '10:11 expected false, or "n" in quotes, found unquoted "n", which Kubernetes reads as false | quote it if it is text',
+        "11:5 spec.rules[0].setPriorityClass.class is missing | add class: …",
+        "12:7 unknown key 'clazz' in spec.rules[0].setPriorityClass | did you mean class?",
+        "7:5 unknown key 'namespace' in spec.match | did you mean namespaces?",
+    ]
+
+
+def test_an_unreadable_document_hides_no_error_of_those_beside_it() -> None:
+    found = problems(f"{policy('namespace: [x]')}\n---\na: [\n---\n{policy(name='good')}")
+    assert [each.partition(" ")[2].partition(" |")[0] for each in found][:1] == [
+        "unknown key 'namespace' in spec.match"
+    ]
+    assert len(found) == 2
+
+
+def test_nothing_is_said_of_a_document_that_is_not_worth_reading_on() -> None:
+    (problem,) = problems("a: &a\n- *a\n")
+    assert problem.endswith("found an alias to a value inside itself | write the value out")
+
+
+def test_nothing_of_a_file_with_an_error_is_kept() -> None:
+    found = load(f"{policy(name='good')}\n---\n{policy(name='odd', spec='order: 010')}", policy(name="last"))
+    assert [each.name for each in found.policy_set.policies] == ["last"]
+
+
 def test_one_bad_file_takes_no_other_down() -> None:
     found = load(policy(name="good"), policy("all: false", name="bad"), "a: [\n", policy(name="last"))
     assert [each.name for each in found.policy_set.policies] == ["good", "last"]

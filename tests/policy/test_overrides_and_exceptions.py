@@ -300,6 +300,20 @@ def test_a_second_exception_that_lifts_more_stands_beside_the_first(old: str, ne
     assert [each.name for each in loaded.policy_set.policies[0].exceptions] == ["a", "b"]
 
 
+OTHER = BASE.replace("name: gpu-limits", "name: other")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [OTHER.replace("max: 8", "max: 010"), f"{OTHER}\n---\na: [\n"],
+    ids=["a trap of YAML in the policy", "another document that is no YAML"],
+)
+def test_what_names_a_policy_of_a_file_with_an_error_names_no_unknown_one(broken: str) -> None:
+    loaded = load(broken, document("PodPolicyException", EXCEPTION.replace("gpu-limits/cap", "other")))
+    assert said(loaded)[1] == "6:14 policy other was dropped, and this with it | mend the policy"
+    assert [problem.is_warning for problem in loaded.problems] == [False, True]
+
+
 def test_what_names_a_dropped_policy_is_dropped_with_it() -> None:
     broken = BASE.replace("name: gpu-limits", "name: other").replace("all: true", "pools: [none]")
     text = document("PodPolicyException", EXCEPTION.replace("gpu-limits/cap", "other"))

@@ -80,10 +80,15 @@ class Document:
 
 
 class Reading(NamedTuple):
-    """What a file holds: the documents without an error, and the errors and warnings about all of them."""
+    """What a file holds: the documents without an error, and the errors and warnings about all of them.
+
+    Attributes:
+        spoilt: the documents with an error that have a value all the same: good for nothing but to look for more errors.
+    """
 
     documents: tuple[Document, ...]
     problems: tuple[Problem, ...]
+    spoilt: tuple[Document, ...] = ()
 
 
 def listed_objects(document: Document) -> Iterator[tuple[Path, Mapping[str, Any]]]:

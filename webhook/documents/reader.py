@@ -32,6 +32,7 @@ def read_documents(data: bytes, source: str, *, strict: bool) -> Reading:
 
 def _read_text(text: str, source: str, *, strict: bool) -> Reading:
     documents: list[Document] = []
+    spoilt: list[Document] = []
     problems: list[Problem] = []
     index = 0
     for part, line in split(text):
@@ -39,11 +40,14 @@ def _read_text(text: str, source: str, *, strict: bool) -> Reading:
         root, findings = _compose(chunk)
         if root is not None:
             value, findings = build(chunk, root, strict=strict)
+            document = Document(source, index, value, origin(part), chunk)
             if all(finding.is_warning for finding in findings):
-                documents.append(Document(source, index, value, origin(part), chunk))
+                documents.append(document)
+            elif value is not None:  # else it was not worth reading on
+                spoilt.append(document)
         index += root is not None or bool(findings)
         problems.extend(_problem(source, finding) for finding in findings)
-    return Reading(tuple(documents), tuple(problems))
+    return Reading(tuple(documents), tuple(problems), tuple(spoilt))
 
 
 def _compose(chunk: Chunk) -> tuple[yaml.Node | None, list[Finding]]:

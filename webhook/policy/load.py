@@ -127,8 +127,10 @@ def load_policy_set(
         templates: kinds with pod templates; the shipped ones where None.
     """
     reading = _Reading()
-    for document in _documents(files, reading.faults):
-        reading.add(document)
+    left_out = _Reading(reading.faults)
+    for document, is_good in _documents(files, reading.faults):
+        (reading if is_good else left_out).add(document)
+    reading.dropped |= {*left_out.policies, *left_out.dropped}
     faults = reading.faults
     if not reading.policies and not faults.problems:
         hint = "give a folder of PodPolicy files: *.yaml or *.yml, not hidden, not below prerequisites"
@@ -154,14 +156,22 @@ def _place(problem: Problem) -> tuple[str, Position]:
     return problem.source, problem.position or Position(0, 0)
 
 
-def _documents(files: Iterable[tuple[str, bytes]], faults: Faults) -> Iterator[Document]:
+def _documents(files: Iterable[tuple[str, bytes]], faults: Faults) -> Iterator[tuple[Document, bool]]:
+    """The documents of all files, and whether their file is good; of one that is not, only more errors are looked for."""
     for source, data in sorted(files):
         reading = read_documents(data, source, strict=True)
         faults.problems.extend(reading.problems)
-        broken = {problem.source for problem in reading.problems if not problem.is_warning}
-        for document in reading.documents:
-            if document.source not in broken and _is_ours(document, faults):
-                yield document
+        said = {problem.position for problem in reading.problems if not problem.is_warning}
+        is_good, before = not said, len(faults.problems)
+        for document in sorted((*reading.documents, *reading.spoilt), key=_number):
+            if _is_ours(document, faults):
+                yield document, is_good
+        # What is read otherwise than it looks is of a wrong type, too: that need not be said as well.
+        faults.problems[before:] = [each for each in faults.problems[before:] if each.position not in said]
+
+
+def _number(document: Document) -> int:
+    return document.index
 
 
 def _is_ours(document: Document, faults: Faults) -> bool:
