@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from webhook.facts import AcceleratorPool, Unknown
 from webhook.facts.cluster import WORKSPACE_LABEL
@@ -149,7 +149,8 @@ class Candidate:
         object.__setattr__(self, "passed_over", Resolved.of(self, self, answer=False, matches=False))
 
 
-class Resolved(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Resolved:
     """A policy as it holds for one object.
 
     Attributes:
