@@ -175,7 +175,7 @@ def test_what_the_cluster_refuses_is_said(fake: FakeCluster, run: Callable[..., 
         ),
         pytest.param(
             ["--policies", SHIPPED, "--bind", "8080"],
-            "--bind 8080: expected HOST:PORT, such as 0.0.0.0:8080",
+            "--bind 8080: expected [HOST]:PORT, such as :8080 or 127.0.0.1:8080",
             id="a port alone",
         ),
     ],

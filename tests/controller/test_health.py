@@ -28,7 +28,8 @@ def alive() -> Alive:
 
 @pytest.fixture
 def server(alive: Alive) -> Iterator[HealthServer]:
-    with HealthServer(("127.0.0.1", 0), lambda: alive.yes, Metrics().registry) as server:
+    listener = socket.create_server(("127.0.0.1", 0))
+    with HealthServer(listener, lambda: alive.yes, Metrics().registry) as server:
         server.start()
         yield server
         server.shutdown()

@@ -18,6 +18,7 @@ from certs.rotate import API_SERVER_LAG, SECRET_SYNC, Waits
 from webhook.cli.connection import connect, context_option, kubeconfig_option, namespace_option, said
 from webhook.cli.folders import PathParameter, read_folders
 from webhook.cli.inputs import fingerprint_with
+from webhook.cli.listening import bind_address, listen
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
 
     from webhook.cluster import Api
     from webhook.controller.certificates import Certificates
-    from webhook.controller.health import HealthServer
     from webhook.controller.leadership import Leadership
-    from webhook.controller.loop import Loop
     from webhook.controller.metrics import Metrics
     from webhook.controller.policies import FollowedPolicies
     from webhook.controller.reconcile import Reconciler
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from webhook.policy import Loaded
 
 SERVICE = "podgate"
+PORT = 8080
 #: The Certificate of deploy/kustomize/overlays/cert-manager.
 CERTIFICATE = "podgate"
 
@@ -137,10 +137,10 @@ class _Source(NamedTuple):
 @click.option("--once", is_flag=True, help="Look once, and end.")
 @click.option(
     "--bind",
-    default="0.0.0.0:8080",
+    default=f":{PORT}",
     show_default=True,
-    metavar="HOST:PORT",
-    help="For /healthz and /metrics.",
+    metavar="[HOST]:PORT",
+    help="For /healthz and /metrics; without HOST on all addresses, IPv4 and IPv6.",
 )
 @kubeconfig_option
 @context_option
@@ -178,7 +178,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
 
     configure_logs(log_level)
     place = _Place(namespace, service, _checked_url(url))
-    address = _address(bind)
+    address = bind_address(bind, PORT)
     api = connect(kubeconfig, context)
     if rotate:
         _ask_for_rotation(api, namespace)
@@ -265,13 +265,15 @@ def _look_once(parts: _Parts) -> None:
 
 def _run(parts: _Parts, address: tuple[str, int]) -> None:
     """Lead or stand by until SIGTERM or SIGINT, then give the Lease back."""
+    from webhook.controller.health import HealthServer  # noqa: PLC0415
     from webhook.controller.loop import Loop  # noqa: PLC0415
 
+    listener = listen(address)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     loop = Loop(parts.reconciler.reconcile, parts.leadership, parts.metrics, stop)
-    with _health_server(address, loop, parts.metrics) as health:
+    with HealthServer(listener, lambda: loop.is_alive, parts.metrics.registry) as health:
         health.start()
         parts.leadership.start()
         try:
@@ -279,16 +281,6 @@ def _run(parts: _Parts, address: tuple[str, int]) -> None:
         finally:
             parts.leadership.stop()
             health.shutdown()
-
-
-def _health_server(address: tuple[str, int], loop: Loop, metrics: Metrics) -> HealthServer:
-    from webhook.controller.health import HealthServer  # noqa: PLC0415
-
-    try:
-        return HealthServer(address, lambda: loop.is_alive, metrics.registry)
-    except OSError as error:
-        host, port = address
-        raise ControllerError(f"{host}:{port}: {error.strerror}: choose another with --bind") from error
 
 
 def _wanted(
@@ -398,13 +390,6 @@ def _checked_ca_file(certificates: str, ca_file: Path | None) -> Path | None:
     if (certificates == "files") != (ca_file is not None):
         raise click.UsageError("--certificates files and --ca-file FILE go together")
     return ca_file
-
-
-def _address(bind: str) -> tuple[str, int]:
-    host, _, port = bind.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise click.UsageError(f"--bind {bind}: expected HOST:PORT, such as 0.0.0.0:8080")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _identity() -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
-import socket
 import tempfile
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,6 +15,7 @@ import certs
 from webhook.cli.folders import PathParameter, read_folders
 from webhook.cli.inputs import fingerprint_with, read_inputs
 from webhook.cli.languages import Languages
+from webhook.cli.listening import bind_address, listen
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 #: gunicorn's own default: more than the API server opens, and what is not accepted yet costs little.
 BACKLOG = 2048
+
+PORT = 8443
 
 #: Where podgate is installed, unless somebody says otherwise.
 NAMESPACE = "podgate-system"
@@ -66,7 +67,7 @@ _FILE = PathParameter()
 @click.option("--key", required=True, type=_FILE, metavar="FILE", help="Its key, PEM.")
 @click.option(
     "--bind",
-    default=":8443",
+    default=f":{PORT}",
     show_default=True,
     metavar="[HOST]:PORT",
     help="Where to listen; without HOST on all addresses, IPv4 and IPv6.",
@@ -102,12 +103,12 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     All these files and the certificate are followed: a change is in force within seconds, without a restart;
     whatever is wrong with it is said in the log and in /readyz, and the old stays in force.
     """
-    address = _address(bind)
+    address = bind_address(bind, PORT)
     cluster = _cluster(live, kubeconfig, context, namespace)
     _check_pair(cert, key)
     files = _Files(policies, facts, kinds, accelerators, pod_security_default)
     state = _load(files, mode, languages)
-    listener = _listen(*address)
+    listener = listen(address, BACKLOG)
     metrics_dir = _share_metrics() if workers > 1 else None
 
     from webhook.server.exceptions import say_endings  # noqa: PLC0415
@@ -155,13 +156,6 @@ def _cluster(
     except ApiError as error:
         raise click.UsageError(error.message) from error
     return ClusterSettings(kubeconfig, context, namespace or own_namespace() or NAMESPACE)
-
-
-def _address(bind: str) -> tuple[str, int]:
-    host, colon, port = bind.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise click.UsageError(f"--bind {bind}: expected [HOST]:PORT, such as :8443 or 127.0.0.1:8443")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _check_pair(certificate: Path, key: Path) -> None:
@@ -264,23 +258,3 @@ def _read_facts(files: _Files) -> tuple[Facts, tuple[Problem, ...]]:
     documents = (document for reading in readings for document in reading.documents)
     problems = (problem.without_text() for reading in readings for problem in reading.problems)
     return facts_in(documents, files.pod_security_default), (*inputs.problems, *problems)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    is_dual = socket.has_dualstack_ipv6()
-    address = host or ("::" if is_dual else "0.0.0.0")  # noqa: S104  # a Service may have addresses of either kind
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        return socket.create_server(
-            (address, port), family=family, backlog=BACKLOG, dualstack_ipv6=is_dual and address == "::"
-        )
-    except OSError as error:
-        raise click.UsageError(f"{host}:{port}: {_advice(error)}") from error
-
-
-def _advice(error: OSError) -> str:
-    return {
-        errno.EADDRINUSE: "the port is in use: stop the other program, or choose another with --bind",
-        errno.EACCES: "not permitted: ports below 1024 need privileges, choose another with --bind",
-        errno.EADDRNOTAVAIL: "this machine has no such address: without HOST it listens on all it has",
-    }.get(error.errno or 0, error.strerror or str(error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
     from typing import Any
 
@@ -27,23 +27,22 @@ class HealthServer(ThreadingMixIn, TCPServer):
     """Answers probes in threads of its own.
 
     Args:
-        address: Host and port; port 0 takes a free one.
+        listener: A socket that listens, closed at the end.
         is_alive: The process's main loop goes on.
         registry: Of the metrics.
     """
 
     daemon_threads = True
-    allow_reuse_address = True
 
     def __init__(
-        self, address: tuple[str, int], is_alive: Callable[[], bool], registry: CollectorRegistry
+        self, listener: socket.socket, is_alive: Callable[[], bool], registry: CollectorRegistry
     ) -> None:
         self.is_alive = is_alive
         self.registry = registry
         self._free = threading.BoundedSemaphore(CONNECTIONS)
-        if ":" in address[0]:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, _Handler)
+        super().__init__(listener.getsockname(), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
 
     def start(self) -> None:
         """Answer from now on."""
