@@ -20,7 +20,6 @@ WORKLOAD_LABEL = "podgate.dev/workload"
 """The label by which the owner of a pod declares its class."""
 
 WORKLOAD_CLASSES: tuple[WorkloadClass, ...] = get_args(WorkloadClass)
-COMMUNICATIONS: tuple[Communication, ...] = get_args(Communication)
 
 
 class Workload(NamedTuple):

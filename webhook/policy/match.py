@@ -7,7 +7,6 @@ from webhook.expressions import Condition, EvaluationError
 from webhook.facts import Unknown
 from webhook.kube.globs import compile_glob, glob_matches
 from webhook.kube.selectors import compile_label_selector
-from webhook.kube.workload import COMMUNICATIONS, WORKLOAD_CLASSES
 from webhook.policy.schema import AcceleratorMatch, MatchClause
 from webhook.rules.base import Received, Subject
 from webhook.rules.bindings import count_of
@@ -113,21 +112,20 @@ def _names_namespace(patterns: tuple[str, ...]) -> Predicate:
 def _is_pod_that(clause: MatchClause) -> Predicate:
     """What is known of a pod without facts; a claim is of no workload, asks for no accelerator and lands in no pool."""
     wanted = clause.accelerators
-    workloads = frozenset(clause.workloads or WORKLOAD_CLASSES)
-    communications = frozenset(clause.communication or COMMUNICATIONS)
+    workloads, communications = frozenset(clause.workloads or ()), frozenset(clause.communication or ())
     sharing = frozenset(wanted.sharing or ()) if wanted else frozenset()
-    asking = (True, False) if wanted is None else (not wanted.none,)
+    asks = None if wanted is None else not wanted.none
 
     def holds(view: View) -> Answer:
         received = view.received
         if received.request.kind != "Pod":
             return False
         workload = received.workload
-        return (
-            workload.asks_for_accelerator in asking
-            and workload.workload_class in workloads
-            and workload.communication in communications
-            and not (sharing and sharing.isdisjoint(workload.sharing))
+        return not (
+            (asks is not None and workload.asks_for_accelerator is not asks)
+            or (workloads and workload.workload_class not in workloads)
+            or (communications and workload.communication not in communications)
+            or (sharing and sharing.isdisjoint(workload.sharing))
         )
 
     return holds
