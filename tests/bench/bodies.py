@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jsonpatch
 import orjson
@@ -14,6 +14,9 @@ from webhook.demonstration.api_server import received
 from webhook.demonstration.gateway import SHIPPED
 from webhook.demonstration.reviews import about_to_be_stored, review
 from webhook.demonstration.workloads import Workload, read_workloads
+
+if TYPE_CHECKING:
+    from webhook.policy import PolicySet
 
 TIME = "2026-01-01T00:00:00Z"
 SMALLEST, LARGEST = 5_000, 8_000
@@ -40,6 +43,12 @@ def plain_pod() -> list[Bodies]:
         for workload in read_workloads()
         if workload.object["metadata"]["namespace"] == "web"
     ]
+
+
+def marked(pods: list[Bodies], policy_set: PolicySet) -> list[Bodies]:
+    """The pods as if this set had answered `/mutate`: one that another set left is judged twice, in case of a change-over."""
+    theirs, ours = policies.load([SHIPPED]).hash.encode(), policy_set.hash.encode()
+    return [pod._replace(validate=pod.validate.replace(theirs, ours)) for pod in pods]
 
 
 def _bodies(workload: Workload) -> Bodies:

@@ -13,8 +13,8 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.bench import policies
+from tests.bench.bodies import marked
 from webhook.admission import Endpoint, answer_review
-from webhook.demonstration.gateway import SHIPPED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def measure(name: str, pods: list[Bodies], sets: dict[str, list[Path]], calls: i
     """
     facts = policies.facts()
     loaded = {label: policies.load(folders) for label, folders in sets.items()}
-    sent = {label: _marked(pods, policy_set) for label, policy_set in loaded.items()}
+    sent = {label: marked(pods, policy_set) for label, policy_set in loaded.items()}
     nanoseconds: dict[tuple[str, Endpoint], list[int]] = {(s, e): [] for s in sets for e in ENDPOINTS}
     for label, endpoint in nanoseconds:
         _timed(sent[label], endpoint, loaded[label], facts, WARM_UP)
@@ -72,16 +72,10 @@ def measure(name: str, pods: list[Bodies], sets: dict[str, list[Path]], calls: i
     ]
 
 
-def _marked(pods: list[Bodies], policy_set: PolicySet) -> list[Bodies]:
-    """The pods as if this set had answered `/mutate`: one that another set left is judged twice, in case of a change-over."""
-    theirs, ours = policies.load([SHIPPED]).hash.encode(), policy_set.hash.encode()
-    return [pod._replace(validate=pod.validate.replace(theirs, ours)) for pod in pods]
-
-
 def profile(pods: list[Bodies], folders: list[Path], calls: int) -> None:
     """Print where the time goes."""
     facts, policy_set = policies.facts(), policies.load(folders)
-    pods = _marked(pods, policy_set)
+    pods = marked(pods, policy_set)
     for endpoint in ENDPOINTS:
         _timed(pods, endpoint, policy_set, facts, WARM_UP)
         profiler = cProfile.Profile()

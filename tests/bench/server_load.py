@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.bench import policies
+from tests.bench.bodies import marked
 from tests.bench.policies import FACTS
 from webhook.benchmark import measure as by_turns
 from webhook.benchmark.load import Server, Turn, load, post
@@ -49,24 +51,29 @@ def measure(
         rounds: how often it is each server's turn.
         seconds: how long a turn is.
     """
-    requests = [
-        post(path, pod.mutate if name == "mutate" else pod.validate)
-        for pod in pods
-        for name, path in PATHS.items()
-    ]
+    requests = {label: _requests(marked(pods, policies.load(folders))) for label, folders in sets.items()}
+    requests |= dict.fromkeys((FLASK, BARE), requests["0"])
     with ExitStack() as stack:
         servers = {
             FLASK: _start(stack, sets["0"], FLASK_PROGRAM),
             BARE: _start(stack, sets["0"], FLOOR_PROGRAM),
         }
         servers |= {label: _start(stack, folders, PROGRAM) for label, folders in sets.items()}
-        for server in servers.values():
-            load(server, requests, max(connections), WARM_UP_SECONDS)
+        for name, server in servers.items():
+            load(server, requests[name], max(connections), WARM_UP_SECONDS)
         rows = []
         for count in connections:
             turns = by_turns.measure(servers, requests, connections=count, turns=rounds, seconds=seconds)
             rows += [_row(name, count, turns) for name in servers]
         return rows
+
+
+def _requests(pods: list[Bodies]) -> list[bytes]:
+    return [
+        post(path, pod.mutate if name == "mutate" else pod.validate)
+        for pod in pods
+        for name, path in PATHS.items()
+    ]
 
 
 def _row(name: str, connections: int, turns: dict[str, list[Turn]]) -> ServerRow:

@@ -102,6 +102,13 @@ def test_each_request_is_sent_once_however_short_the_time(answering: Callable[..
 def test_each_server_has_its_turns_and_each_turn_is_told(answering: Callable[..., Server]) -> None:
     told: list[int] = []
     servers = {name: answering(OK) for name in ("floor", "ours")}
-    found = measure(servers, [CALL], connections=1, turns=3, seconds=0.4, told=lambda: told.append(1))
+    found = measure(
+        servers,
+        {key: [CALL] for key in servers},
+        connections=1,
+        turns=3,
+        seconds=0.4,
+        told=lambda: told.append(1),
+    )
     assert {name: len(turns) for name, turns in found.items()} == {"floor": 3, "ours": 3}
     assert len(told) == 6

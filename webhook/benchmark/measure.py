@@ -37,18 +37,18 @@ class Row(NamedTuple):
 
 def measure(
     servers: Mapping[str, Server],
-    requests: Sequence[bytes],
+    requests: Mapping[str, Sequence[bytes]],
     *,
     connections: int,
     turns: int,
     seconds: float,
     told: Callable[[], object] = lambda: None,
 ) -> dict[str, list[Turn]]:
-    """The turns of each server with the same calls.
+    """The turns of each server.
 
     Args:
         servers: by name.
-        requests: see `webhook.benchmark.load.load`.
+        requests: for each of them, as many for one as for another; see `webhook.benchmark.load.load`.
         connections: how many callers there are.
         turns: how often it is each server's turn.
         seconds: how long a turn is.
@@ -62,7 +62,7 @@ def measure(
     with _quick_switches():
         for _ in range(turns):
             for name in order:
-                found[name].append(load(servers[name], requests, connections, seconds))
+                found[name].append(load(servers[name], requests[name], connections, seconds))
                 told()
             order.reverse()
     return found

@@ -286,7 +286,12 @@ def _measured(
                 )
             for name, sent in requests.items():
                 found = measure(
-                    servers, sent, connections=connections, turns=turns, seconds=seconds / turns, told=told
+                    servers,
+                    dict.fromkeys(servers, sent),
+                    connections=connections,
+                    turns=turns,
+                    seconds=seconds / turns,
+                    told=told,
                 )
                 rows.append(row_of(f"{name} ({FLOOR})", connections, found[FLOOR], found[FLOOR]))
                 rows.append(row_of(name, connections, found[OURS], found[FLOOR]))
