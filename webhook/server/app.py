@@ -18,7 +18,7 @@ from webhook.server.reviews import JSON, ReviewRoutes, refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webhook.admission import Answer
+    from webhook.admission import Answer, ReviewRecord
     from webhook.server.certificate import ServingCertificate
     from webhook.server.metrics import Metrics
     from webhook.server.state import ServerState
@@ -31,7 +31,7 @@ def create_app(
     metrics: Metrics,
     certificate: ServingCertificate | None = None,
     *,
-    log_reviews: bool = True,
+    say: Callable[[ReviewRecord, float], object] | None = None,
     answer: Callable[..., Answer] = answer_review,
 ) -> Flask:
     """The whole application.
@@ -40,7 +40,7 @@ def create_app(
         state: What is served.
         metrics: What is counted.
         certificate: Whose faults ``/readyz`` shows; None where TLS ends elsewhere, as in tests.
-        log_reviews: Whether each review gets a log line.
+        say: As `ReviewRoutes` takes it.
         answer: The core; another one in tests.
     """
     app = Flask(__name__, static_folder=None)
@@ -48,7 +48,7 @@ def create_app(
     _add_errors(app)
     app.add_url_rule("/metrics", "metrics", lambda: Response(metrics.exposition(), content_type=CONTENT_TYPE))
     app.wsgi_app = ReviewRoutes(  # type: ignore[method-assign]  # Flask's own way to add a middleware
-        app.wsgi_app, state, metrics, log_reviews=log_reviews, answer=answer
+        app.wsgi_app, state, metrics, say=say, answer=answer
     )
     return app
 

@@ -24,6 +24,7 @@ from webhook.server.app import create_app
 from webhook.server.certificate import ServingCertificate
 from webhook.server.connections import CONNECTIONS, KEEPALIVE_SECONDS
 from webhook.server.live import LiveCluster
+from webhook.server.logs import ReviewLog
 from webhook.server.metrics import Metrics, count_at
 from webhook.server.places import temporary_dir
 from webhook.server.reload import POLL_SECONDS, Reloader, follow
@@ -128,7 +129,8 @@ class Gateway(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         warm_up(self.state.content.policy_set, self.state.content.facts)
         if self.settings.cluster is not None:
             self._watch(self.settings.cluster, self.metrics)
-        return create_app(self.state, self.metrics, self.certificate, log_reviews=self.settings.log_reviews)
+        say = ReviewLog() if self.settings.log_reviews else None
+        return create_app(self.state, self.metrics, self.certificate, say=say)
 
     def _watch(self, cluster: ClusterSettings, metrics: Metrics) -> None:
         """Watch the cluster from this worker; the client library is imported only now, when gevent has patched its sockets."""

@@ -100,8 +100,11 @@ def configure_logs(level: str) -> None:
 
 
 def _stamped(_logger: object, _method: str, event: MutableMapping[str, Any]) -> bytes:
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return render_line({"ts": now, "level": event.pop("level"), "event": event.pop("event"), **event})
+    return render_line({"ts": _now(), "level": event.pop("level"), "event": event.pop("event"), **event})
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class ForeignLines(logging.Handler):
@@ -114,6 +117,22 @@ class ForeignLines(logging.Handler):
             structlog.get_logger().log(record.levelno, record.getMessage(), logger=record.name, **exception)
         except Exception:  # noqa: BLE001  # logging's own contract: never raise
             self.handleError(record)
+
+
+class ReviewLog:
+    """Writes the line of each review.
+
+    Not by structlog, whose steps take longer than the line and its write: in a server, where hardly any of them is in the
+    processor's caches, a twentieth of a call.
+    """
+
+    def __init__(self) -> None:
+        self._lines = Lines(sys.stderr.buffer)
+
+    def __call__(self, record: ReviewRecord, seconds: float) -> None:
+        """Write one line; ``seconds`` is what the review took."""
+        line = {"ts": _now(), "level": "info", "event": "review", **review_line(record, seconds)}
+        self._lines.msg(render_line(line))
 
 
 def review_line(record: ReviewRecord, seconds: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import structlog
 
 from webhook.admission import BadReviewError, Endpoint, answer_review
 from webhook.server.deadline import Deadline, review_seconds
-from webhook.server.logs import review_line, trace_of
+from webhook.server.logs import trace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,7 +77,7 @@ class ReviewRoutes:
         rest: Whatever else is served.
         state: What reviews are answered from; its content is read once a review.
         metrics: Where they are counted.
-        log_reviews: Whether each gets a log line.
+        say: Told of each review that was answered, and how many seconds it took; None where nobody wants to know.
         answer: The core, `webhook.admission.answer_review`.
     """
 
@@ -87,13 +87,13 @@ class ReviewRoutes:
         state: ServerState,
         metrics: Metrics,
         *,
-        log_reviews: bool = True,
+        say: Callable[[ReviewRecord, float], object] | None = None,
         answer: Callable[..., Answer] = answer_review,
     ) -> None:
         self._rest = rest
         self._state = state
         self._metrics = metrics
-        self._log_reviews = log_reviews
+        self._say = say
         self._answer = answer
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -148,8 +148,8 @@ class ReviewRoutes:
         """Count and log; an answer that was found is sent even where this fails."""
         try:
             self._metrics.count_review(record, seconds, out_of_time=deadline.passed)
-            if self._log_reviews:
-                log.info("review", **review_line(record, seconds))
+            if self._say is not None:
+                self._say(record, seconds)
         except Exception as error:  # noqa: BLE001  # what was found is sent whatever becomes of its record
             log.error("a review could not be recorded", exception=trace_of(error))  # noqa: TRY400  # it would quote values
 
