@@ -65,7 +65,6 @@ _BRACKETED = re.compile(r"\[[^\]]*\]")
 OTHER = "other"
 
 
-@lru_cache(maxsize=1024)
 def field_label(path: str) -> str:
     """Which of `FIELDS` a field path is about."""
     return next((part for part in _BRACKETED.sub("", path).split(".") if part in FIELDS), OTHER)
@@ -158,8 +157,8 @@ class Metrics:
         """Find a series again without `labels`, which takes a lock; metrics keep as many series themselves."""
         self._requests_of = cache(self.requests.labels)
         self._duration_of = cache(self.duration.labels)
-        self._results_of = cache(self.results.labels)
-        self._mutations_of = cache(self.mutations.labels)
+        self._results_of = cache(self._result_series)
+        self._mutations_of = lru_cache(maxsize=4096)(self._mutation_series)  # fields have names of an object's author
 
     def count_review(self, record: ReviewRecord, seconds: float, *, out_of_time: bool) -> None:
         """Count one review that was answered."""
@@ -169,15 +168,22 @@ class Metrics:
         dry_run = "true" if record.dry_run else "false"
         self._requests_of(webhook, operation, kind, decision, dry_run).inc()
         self._duration_of(webhook, decision).observe(seconds)
-        for policy, rule, result, mode in record.results:
-            policy_label, rule_label = self._rule_labels(policy, rule)
-            self._results_of(policy_label, rule_label, str(result), str(mode), "admission").inc()
-            if result == "error":
-                self.errors.labels(policy_label, rule_label).inc()
-        for policy, rule, field in record.changes:
-            self._mutations_of(self._rule_labels(policy, rule)[0], field_label(field)).inc()
+        for found in record.results:
+            self._results_of(found).inc()
+            if found[2] == "error":
+                self.errors.labels(*self._rule_labels(*found[:2])).inc()
+        for change in record.changes:
+            self._mutations_of(change).inc()
         if out_of_time:
             self.deadlines.labels(webhook).inc()
+
+    def _result_series(self, found: tuple[str, str, str, str]) -> Counter:
+        policy, rule, result, mode = found
+        return self.results.labels(*self._rule_labels(policy, rule), str(result), str(mode), "admission")
+
+    def _mutation_series(self, change: tuple[str, str, str]) -> Counter:
+        policy, rule, field = change
+        return self.mutations.labels(self._rule_labels(policy, rule)[0], field_label(field))
 
     def _rule_labels(self, policy: str, rule: str) -> tuple[str, str]:
         pair = (policy, rule)
