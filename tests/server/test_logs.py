@@ -16,6 +16,7 @@ from webhook.server.logs import (
     MAX_FRAMES,
     MAX_LISTED,
     MAX_TEXT,
+    Lines,
     configure_logs,
     render_line,
     review_line,
@@ -171,3 +172,15 @@ def test_levels_below_are_left_out(capfdbinary: pytest.CaptureFixture[bytes]) ->
     structlog.get_logger().warning("ours")
     logging.getLogger("library").warning("theirs")
     assert lines(capfdbinary) == []
+
+
+def test_a_line_is_written_whole_whatever_the_system_takes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+
+    def write(_file: int, data: bytes) -> int:
+        written.append(data[:3])
+        return len(written[-1])
+
+    monkeypatch.setattr("webhook.server.logs.os.write", write)
+    Lines().msg(b'{"a":1}')
+    assert written == [b'{"a', b'":1', b"}\n"]

@@ -197,16 +197,16 @@ def test_readiness_at_the_start(first: Content, code: int) -> None:
 
 
 def test_nobody_is_told_of_a_review_where_nobody_wants_to_know(
-    client: FlaskClient, capsys: pytest.CaptureFixture[str]
+    client: FlaskClient, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert send(client, review()).status_code == 200
-    assert capsys.readouterr() == ("", "")
+    assert capfd.readouterr() == ("", "")
 
 
-def test_one_line_a_review(state: ServerState, metrics: Metrics, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_line_a_review(state: ServerState, metrics: Metrics, capfd: pytest.CaptureFixture[str]) -> None:
     client = create_app(state, metrics, say=ReviewLog(), answer=steered_answer).test_client()
     send(client, review("trainer", namespace="team-a", userInfo={"username": "eve"}))
-    [text] = capsys.readouterr().err.splitlines()
+    [text] = capfd.readouterr().err.splitlines()
     line = orjson.loads(text)
     assert line.pop("duration_ms") > 0
     assert datetime.fromisoformat(line.pop("ts")).tzinfo is UTC

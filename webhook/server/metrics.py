@@ -158,7 +158,9 @@ class Metrics:
         self._requests_of = cache(self.requests.labels)
         self._duration_of = cache(self.duration.labels)
         self._results_of = cache(self._result_series)
-        self._mutations_of = lru_cache(maxsize=4096)(self._mutation_series)  # fields have names of an object's author
+        self._mutations_of = lru_cache(maxsize=4096)(
+            self._mutation_series
+        )  # fields have names of an object's author
 
     def count_review(self, record: ReviewRecord, seconds: float, *, out_of_time: bool) -> None:
         """Count one review that was answered."""
