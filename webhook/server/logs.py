@@ -75,7 +75,8 @@ LOST = LostLines()
 class Lines:
     """Writes lines to stderr.
 
-    One that finds no room (a full disk, a reader that is gone) is counted, and costs no review its answer. By the system's own write, which does not mix two lines: a buffer with its lock takes as long again.
+    One that finds no room (a full disk, a reader that is gone) is counted, and costs no review its answer. By the system's own
+    write, which does not mix two lines: a buffer with its lock takes as long again.
     """
 
     def msg(self, message: bytes) -> None:
