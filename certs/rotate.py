@@ -53,7 +53,8 @@ SECRET_SYNC = timedelta(seconds=150)
 #: by now or is gone with its node; the API server does not reach it either.
 SILENCE = timedelta(seconds=600)
 
-_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+#: Base64 has no dash, so that a bundle of beginnings alone is read once. One with headers is none to Go either.
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -360,6 +361,14 @@ def test_what_a_bundle_holds_counts_beside_what_cannot_be_read() -> None:
 @pytest.mark.parametrize("bundle", [b"", b"garbage", b"-----BEGIN CERTIFICATE-----\n!\n", STRANGE])
 def test_an_unreadable_bundle_holds_nothing(bundle: bytes) -> None:
     assert split_bundle(bundle) == ()
+
+
+def test_a_bundle_of_beginnings_alone_is_read_once() -> None:
+    began = time.thread_time()
+    beginnings = b"-----BEGIN CERTIFICATE-----\n" * 30_000
+    assert split_bundle(beginnings) == ()
+    assert split_bundle(beginnings + NEW.certificate) == (NEW.certificate,)
+    assert time.thread_time() - began < 0.5
 
 
 def test_who_issued_it() -> None:
