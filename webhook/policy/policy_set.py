@@ -170,7 +170,14 @@ class Resolved:
 
     @classmethod
     def of(cls, base: Candidate, chosen: Candidate, answer: Answer, *, matches: bool = True) -> "Resolved":
-        """The policy `base` as it holds where its `answer` is that; `matches` says whether its own match is known to hold."""
+        """The policy `base` as it holds, by `chosen`, where its `answer` is that.
+
+        Args:
+            base: the policy as it stands in its file.
+            chosen: the same with the overrides that were chosen.
+            answer: whether it matches, as far as is known.
+            matches: whether its own match, without exceptions and opt-outs, is known to hold.
+        """
         enforces = answer is not False and chosen.policy.mode is Mode.ENFORCE
         return cls(
             base, chosen, answer, enforces, matches and bool(base.policy.opt_out or base.policy.exceptions)

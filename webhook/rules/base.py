@@ -346,7 +346,7 @@ class Subject:
 
     @property
     def host_paths(self) -> tuple[tuple[int, str], ...]:
-        """See `webhook.kube.pod.host_paths`."""
+        """The directories of the node that its volumes are, each with the index of its volume."""
         return self.once(host_paths)
 
     def once(self, compute: Callable[[Any], _Value], of: Any = None) -> _Value:
