@@ -38,7 +38,7 @@ def listen(address: tuple[str, int], backlog: int | None = None) -> socket.socke
     """
     host, port = address
     is_dual = socket.has_dualstack_ipv6()
-    found = host or ("::" if is_dual else "0.0.0.0")  # noqa: S104  # what is meant
+    found = host or ("::" if is_dual else "")
     family = socket.AF_INET6 if ":" in found else socket.AF_INET
     try:
         return socket.create_server(
