@@ -305,7 +305,8 @@ CASES = {
     "pause-end-of-one": Case("pause gpu-limits --end"),
     "check-excepted": check(POD, **{"policies/exception.yaml": EXCEPTION}),
     "check-exception-that-ended": check(
-        POD, **{"policies/exception.yaml": edited("2999-06-30", "2021-06-30", of=EXCEPTION)}
+        edited("16", "12", of=POD),
+        **{"policies/exception.yaml": edited("2999-06-30", "2021-06-30", of=EXCEPTION)},
     ),
     "check-opted-out": check(
         edited(
