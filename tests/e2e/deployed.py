@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import threading
 from base64 import b64decode
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-import pytest
-
+from tests.e2e.addresses import own_address
 from tests.e2e.client import HOST, ApiError, Json, path_of
 from tests.e2e.cluster import ROOT
 from tests.e2e.kubelet import one_round
@@ -33,16 +31,6 @@ MOUNTED = "/etc/podgate"
 CONFIG_MAPS = {"policies": "podgate-policies", "site": "podgate-site"}
 TLS = "podgate-tls"
 SERVICE_LABEL = "kubernetes.io/service-name"
-
-
-def own_address() -> str:
-    """An address of this machine that is not loopback; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("198.51.100.1", 9))
-        except OSError:
-            pytest.skip("this machine has no address but loopback, which EndpointSlices may not hold")
-        return str(probe.getsockname()[0])
 
 
 def endpoint_slice(port: int) -> Json:

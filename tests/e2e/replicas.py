@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import pytest
-
 import certs
+from tests.e2e.addresses import own_address
 from tests.e2e.client import path_of
 from tests.e2e.podgate import PROGRAM, Podgate
 from tests.e2e.registration import put_in_force, take_out_of_force
@@ -147,13 +145,3 @@ class Replicas:
 
 def _slice(replica: Replica) -> str:
     return f"{SERVICE}-{replica.number}"
-
-
-def own_address() -> str:
-    """An address of this machine that is not loopback, which EndpointSlices may not hold; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("198.51.100.1", 9))
-        except OSError:
-            pytest.skip("this machine has no address but loopback, which EndpointSlices may not hold")
-        return str(probe.getsockname()[0])

@@ -19,9 +19,9 @@ import orjson
 import pytest
 
 from certs.rotate import is_issued_by, split_bundle
+from tests.e2e.addresses import own_address
 from tests.e2e.client import HOST, ApiError, Json
 from tests.e2e.cluster import ROOT
-from tests.e2e.deployed import own_address
 from tests.e2e.podgate import PROGRAM, SHIPPED, SITE, Podgate
 from tests.e2e.registration import CONFIGURATIONS, FAIL, NAME, PATHS
 from tests.e2e.waiting import stays, wait_for

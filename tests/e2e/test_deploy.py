@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from tests.e2e.client import ApiError, path_of
-from tests.e2e.control_plane import CONTROLLERS
 from tests.e2e.podgate import PROGRAM, SHIPPED
 from tests.e2e.registration import PATHS
 from tests.e2e.waiting import wait_for
@@ -62,10 +61,8 @@ def applied(cluster: Cluster, folder: Path, *words: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def deployed(control_plane: ControlPlane) -> Iterator[Cluster]:
+def deployed(control_plane: ControlPlane, controllers: None) -> Iterator[Cluster]:  # pods need them
     """The session's cluster with the base in it."""
-    if not control_plane.programs.has(CONTROLLERS):
-        pytest.skip(f"there is no {CONTROLLERS} in {control_plane.programs.folder}")
     cluster = control_plane.cluster
     applied(cluster, BASE)
     wait_for(lambda: is_limited(cluster), "the admission policy is in force")
