@@ -15,7 +15,7 @@ included) and lone surrogates, which show a text as another one (Unicode TR36)."
 
 
 def plain(value: object, most: int = LONGEST_ARGUMENT) -> str:
-    r"""`value` as one printable line of at most `most` characters; what is unsafe is shown as `\uXXXX`."""
+    r"""`value` as one printable line of at most `most` characters; what is unsafe is shown by its number, as `\u202e`."""
     text = str(value)[: most + 1]
     if not (
         text.isascii() and text.isprintable()
