@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -64,6 +65,20 @@ def test_one_review(metrics: Metrics) -> None:
         'podgate_admission_duration_seconds_bucket{decision="deny",le="0.005",webhook="mutate"} 1.0'
         in series(metrics, "admission_duration_seconds_bucket")
     )
+
+
+def test_long_fields_are_counted_and_not_kept(metrics: Metrics) -> None:
+    """The name of a container has any length when a mutating webhook sees it."""
+    tracemalloc.start()
+    for number in range(300):
+        field = f'spec.containers["{number}{"x" * 100_000}"].resources'
+        metrics.count_review(record(changes=(("gpu", "rdma", field),)), 0.001, out_of_time=False)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
+    assert series(metrics, "mutations_total") == [
+        'podgate_mutations_total{field="resources",policy="gpu"} 300.0'
+    ]
 
 
 def test_policies_in_force(metrics: Metrics) -> None:

@@ -64,6 +64,9 @@ FIELDS = frozenset(
 _BRACKETED = re.compile(r"\[[^\]]*\]")
 OTHER = "other"
 
+LONGEST_KEPT = 256
+"""Characters of a field whose series is remembered: more than any that Kubernetes accepts is seldom written."""
+
 
 def field_label(path: str) -> str:
     """Which of `FIELDS` a field path is about."""
@@ -158,9 +161,7 @@ class Metrics:
         self._requests_of = cache(self.requests.labels)
         self._duration_of = cache(self.duration.labels)
         self._results_of = cache(self._result_series)
-        self._mutations_of = lru_cache(maxsize=4096)(
-            self._mutation_series
-        )  # fields have names of an object's author
+        self._mutations_of = lru_cache(maxsize=1024)(self._mutation_series)
 
     def count_review(self, record: ReviewRecord, seconds: float, *, out_of_time: bool) -> None:
         """Count one review that was answered."""
@@ -175,7 +176,9 @@ class Metrics:
             if found[2] == "error":
                 self.errors.labels(*self._rule_labels(*found[:2])).inc()
         for change in record.changes:
-            self._mutations_of(change).inc()
+            # A field has names that an object's author chose, of any length.
+            series = self._mutations_of if len(change[2]) <= LONGEST_KEPT else self._mutation_series
+            series(change).inc()
         if out_of_time:
             self.deadlines.labels(webhook).inc()
 
