@@ -128,9 +128,8 @@ def _in_every_alternative(
 
 
 def _excluding_pair(
-    subject: Subject, alternative: tuple[Requirement, ...]
+    _subject: Subject, alternative: tuple[Requirement, ...]
 ) -> tuple[Requirement, Requirement] | None:
-    del subject
     for own, other in islice(combinations(alternative, 2), MOST_PAIRS):
         if own.key == other.key and own.excludes(other):
             return own, other
