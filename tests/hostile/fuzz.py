@@ -7,7 +7,6 @@ Usage: python -m tests.hostile.fuzz [--seconds 60] [--seed N] [--processes 2] [-
 from __future__ import annotations
 
 import argparse
-import gc
 import multiprocessing
 import random
 import sys
@@ -22,21 +21,20 @@ from typing import TYPE_CHECKING, Any
 
 import jsonpatch
 import orjson
-import structlog
 
 from tests.admission.wire import check_answer, patch_of
-from tests.hostile.app import make_client
-from tests.hostile.fuzz_seeds import mutated, policy_sets, seeds
+from tests.hostile.apart import Apart, Here, silence
+from tests.hostile.fuzz_seeds import SETS, mutated, seeds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flask.testing import FlaskClient
+    from tests.hostile.apart import Application
 
 MOST_SECONDS = 1.0
 """Of processor time for one call; who is slower is asked twice more, for other processes share the caches."""
 MOST_GROWTH = 50 * 1024
-"""KiB, from when everything was used once to the end."""
+"""KiB of the application's process, from when everything was used once to the end."""
 WARM = 3_000
 """Reviews until everything was used once: bounded caches of texts are full then."""
 SAMPLE = 1_000
@@ -69,33 +67,29 @@ class Summary:
 
 
 class Fuzzer:
-    """The three sets of policies, and what is asked of every answer.
+    """What is asked of every answer.
 
     Args:
         summary: where is counted.
+        application: who answers.
     """
 
-    def __init__(self, summary: Summary) -> None:
-        self._clients = {name: make_client(policies=found) for name, found in policy_sets().items()}
+    def __init__(self, summary: Summary, application: Application) -> None:
         self.summary = summary
-
-    @property
-    def sets(self) -> list[str]:
-        """The names of the sets of policies."""
-        return list(self._clients)
+        self._application = application
 
     def fault(self, policies: str, path: str, body: bytes) -> str:
         """What is wrong with the answer to a body, "" if nothing."""
         try:
-            self._check(self._clients[policies], path, body)
+            self._check(policies, path, body)
         except AssertionError as error:
             return f"{error}\n{traceback.format_exc(limit=-3)}"
         except Exception:  # noqa: BLE001  # whatever it is, it is what we look for
             return traceback.format_exc(limit=-8)
         return ""
 
-    def _check(self, client: FlaskClient, path: str, body: bytes) -> None:
-        code, answer = self._timed(client, path, body)
+    def _check(self, policies: str, path: str, body: bytes) -> None:
+        code, answer = self._timed(policies, path, body)
         self.summary.counts[f"{path} {code}"] += 1
         assert code in CODES, f"code {code}"
         if code != 200:
@@ -105,20 +99,18 @@ class Fuzzer:
         check_answer(given, asked, mutating=path == "/mutate")
         self._count(asked, given["response"])
         if path == "/mutate":
-            _check_twice(client, asked, given["response"])
+            self._check_twice(policies, asked, given["response"])
         elif path == "/validate":
-            _check_parts(client, body, given["response"])
+            self._check_parts(policies, body, given["response"])
 
-    def _timed(self, client: FlaskClient, path: str, body: bytes) -> tuple[int, bytes]:
+    def _timed(self, policies: str, path: str, body: bytes) -> tuple[int, bytes]:
         for _ in range(3):
-            started = time.thread_time()
-            answer = client.post(path, data=body, content_type="application/json")
-            took = time.thread_time() - started
+            code, answer, took = self._application.post(policies, path, body)
             if took <= MOST_SECONDS:
                 break
         self.summary.slowest = max(self.summary.slowest, took)
         assert took <= MOST_SECONDS, f"took {took:.1f} s"
-        return answer.status_code, answer.data
+        return code, answer
 
     def _count(self, asked: Any, response: Any) -> None:
         counts, request = self.summary.counts, asked["request"]
@@ -131,41 +123,40 @@ class Fuzzer:
             f"kind {kind if isinstance(kind, str) and kind.isalpha() and len(kind) < 30 else 'other'}"
         ] += 1
 
+    def _check_twice(self, policies: str, asked: Any, response: Any) -> None:
+        """The patch applies, and a second call for what comes of it changes nothing."""
+        if "patch" not in response:
+            return
+        asked["request"]["object"] = jsonpatch.apply_patch(asked["request"]["object"], patch_of(response))
+        answer = self._application.post(policies, "/mutate", orjson.dumps(asked))
+        assert answer.code == 200, f"code {answer.code} at the second call"
+        again = patch_of(orjson.loads(answer.body)["response"])
+        assert not again, f"the second call changes {again[:3]}"
 
-def _check_twice(client: FlaskClient, asked: Any, response: Any) -> None:
-    """The patch applies, and a second call for what comes of it changes nothing."""
-    if "patch" not in response:
-        return
-    asked["request"]["object"] = jsonpatch.apply_patch(asked["request"]["object"], patch_of(response))
-    answer = client.post("/mutate", data=orjson.dumps(asked), content_type="application/json")
-    assert answer.status_code == 200, f"code {answer.status_code} at the second call"
-    again = patch_of(orjson.loads(answer.data)["response"])
-    assert not again, f"the second call changes {again[:3]}"
-
-
-def _check_parts(client: FlaskClient, body: bytes, response: Any) -> None:
-    """`/validate` allows what both of its parts allow."""
-    parts = [
-        orjson.loads(client.post(path, data=body, content_type="application/json").data)
-        for path in ("/validate/fail", "/validate/ignore")
-    ]
-    assert response["allowed"] is all(part["response"]["allowed"] for part in parts), "the parts disagree"
+    def _check_parts(self, policies: str, body: bytes, response: Any) -> None:
+        """`/validate` allows what both of its parts allow."""
+        parts = [
+            orjson.loads(self._application.post(policies, path, body).body)
+            for path in ("/validate/fail", "/validate/ignore")
+        ]
+        assert response["allowed"] is all(part["response"]["allowed"] for part in parts), "the parts disagree"
 
 
-def reviews(seed: int, sets: list[str]) -> Iterator[tuple[str, str, bytes]]:
+def reviews(seed: int) -> Iterator[tuple[str, str, bytes]]:
     """Set of policies, path and body without end."""
     dice = random.Random(seed)
     for round_ in range(sys.maxsize):
         bodies = seeds(seed + 2 * round_)
         for _ in range(FRESH):
-            yield dice.choice(sets), dice.choice(PATHS), mutated(dice.choice(bodies), dice)
+            yield dice.choice(SETS), dice.choice(PATHS), mutated(dice.choice(bodies), dice)
 
 
 def run(seconds: float, seed: int, findings: Path) -> Summary:
     """Send reviews until the time is over; a finding is written into a file of its own, and the next review is sent."""
     summary, first = Summary(), 0
-    fuzzer = Fuzzer(summary)
-    endless = reviews(seed, fuzzer.sets)
+    application = Apart()
+    fuzzer = Fuzzer(summary, application)
+    endless = reviews(seed)
     first_review = next(endless)  # the first seeds take some seconds
     end = time.monotonic() + seconds
     for policies, path, body in chain([first_review], endless):
@@ -177,18 +168,13 @@ def run(seconds: float, seed: int, findings: Path) -> Summary:
         summary.sent += 1
         summary.counts[f"policies {policies}"] += 1
         if summary.sent == WARM:
-            first = resident()
+            first = application.resident()
         elif first and summary.sent % SAMPLE == 0:
-            summary.growth = max(summary.growth, resident() - first)
+            summary.growth = max(summary.growth, application.resident() - first)
+    application.close()
     if summary.growth > MOST_GROWTH:
         summary.findings.append(f"seed {seed}: grew by {summary.growth} KiB")
     return summary
-
-
-def resident() -> int:
-    """Memory of this process now, in KiB."""
-    gc.collect()
-    return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0])
 
 
 def write_finding(folder: Path, policies: str, path: str, body: bytes, fault: str) -> str:
@@ -203,7 +189,7 @@ def write_finding(folder: Path, policies: str, path: str, body: bytes, fault: st
 def replay(file: Path) -> str:
     """The fault that a finding still shows, "" if none."""
     found = orjson.loads(file.read_bytes())
-    return Fuzzer(Summary()).fault(found["policies"], found["path"], b64decode(found["body"]))
+    return Fuzzer(Summary(), Here()).fault(found["policies"], found["path"], b64decode(found["body"]))
 
 
 def shown(summary: Summary, seconds: float) -> str:
@@ -218,13 +204,7 @@ def shown(summary: Summary, seconds: float) -> str:
 
 
 def _worker(seconds: float, seed: int, findings: Path, results: Any) -> None:
-    _silence()
     results.put(run(seconds, seed, findings))
-
-
-def _silence() -> None:
-    """No log lines from this process, which is the fuzzer's own."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
 def fuzz(seconds: float, seed: int, processes: int, findings: Path) -> Summary:
@@ -232,9 +212,7 @@ def fuzz(seconds: float, seed: int, processes: int, findings: Path) -> Summary:
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     workers = [
-        context.Process(
-            target=_worker, args=(seconds, seed + 1_000_003 * number, findings, results), daemon=True
-        )
+        context.Process(target=_worker, args=(seconds, seed + 1_000_003 * number, findings, results))
         for number in range(processes)
     ]
     for worker in workers:
@@ -261,7 +239,7 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, metavar="FILE", help="send one finding again")
     options = parser.parse_args()
     if options.replay:
-        _silence()
+        silence()
         fault = replay(options.replay)
         sys.stdout.write(f"{fault or 'no fault any more'}\n")
         return int(bool(fault))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from webhook.policy import PolicySet
 
 LARGEST = 40_000
+SETS = ("shipped", "audit", "every")
 GENERATED = 400
 """Pods and claims; hypothesis takes some seconds for them."""
 

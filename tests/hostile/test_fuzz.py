@@ -10,12 +10,13 @@ import pytest
 
 from tests.engine.gates import load, training_pod
 from tests.hostile import fuzz
-from tests.hostile.fuzz_seeds import every_type, mutated
+from tests.hostile.apart import Apart, Here, image_environment
+from tests.hostile.fuzz_seeds import SETS, every_type, mutated
 from tests.hostile.objects import review
 from webhook.rules.base import MutatingRule, Rule, ValidatingRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 WHOLE = orjson.dumps(review(training_pod()))
@@ -28,7 +29,7 @@ def types_below(rule: type[Rule]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def fuzzer() -> fuzz.Fuzzer:
-    return fuzz.Fuzzer(fuzz.Summary())
+    return fuzz.Fuzzer(fuzz.Summary(), Here())
 
 
 def test_a_set_has_every_type_of_rule() -> None:
@@ -37,7 +38,7 @@ def test_a_set_has_every_type_of_rule() -> None:
 
 
 @pytest.mark.parametrize("path", dict.fromkeys(fuzz.PATHS))
-@pytest.mark.parametrize("policies", ["shipped", "audit", "every"])
+@pytest.mark.parametrize("policies", SETS)
 def test_an_honest_review_is_no_finding(policies: str, path: str, fuzzer: fuzz.Fuzzer) -> None:
     assert fuzzer.fault(policies, path, WHOLE) == ""
 
@@ -120,3 +121,34 @@ def test_a_short_run_has_no_findings(tmp_path: Path) -> None:
     assert found.sent > 10
     assert found.findings == []
     assert not list(tmp_path.iterdir())
+
+
+def test_growth_of_the_application_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "WARM", 1)
+    monkeypatch.setattr(fuzz, "SAMPLE", 2)
+    monkeypatch.setattr(fuzz, "MOST_GROWTH", 100)
+    found = fuzz.run(5, 11, tmp_path)
+    assert found.findings == [f"seed 11: grew by {found.growth} KiB"]
+
+
+@pytest.fixture
+def apart() -> Iterator[Apart]:
+    application = Apart()
+    yield application
+    application.close()
+
+
+def test_a_process_that_is_gone_is_a_finding_and_replaced(
+    apart: Apart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fuzzer = fuzz.Fuzzer(fuzz.Summary(), apart)
+    assert fuzzer.fault("shipped", "/mutate", WHOLE) == ""
+    apart._process.kill()
+    assert "the application's process is gone" in fuzzer.fault("shipped", "/mutate", WHOLE)
+    assert fuzzer.fault("shipped", "/mutate", WHOLE) == ""
+    monkeypatch.setattr("tests.hostile.apart.LONGEST", 0)
+    assert "TimeoutError: no answer within 0 s" in fuzzer.fault("shipped", "/mutate", WHOLE)
+
+
+def test_memory_is_measured_as_the_image_keeps_it() -> None:
+    assert image_environment() == {"MALLOC_TRIM_THRESHOLD_": "131072"}
