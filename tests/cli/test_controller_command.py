@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.fake_cluster import MUTATING, SYSTEM, VALIDATING
+from tests.cli.fake_cluster import LATE, MUTATING, SYSTEM, VALIDATING
 from webhook.controller.policies import OVERLAP_SECONDS, FollowedPolicies
 from webhook.policy import load_policy_set
 
@@ -76,6 +76,18 @@ def test_a_url(fake: FakeCluster, run: Callable[..., Result]) -> None:
     assert run("controller", "--policies", SHIPPED, "--once", "--url", "https://10.0.0.7:9443").exit_code == 0
     (entry,) = fake.objects[MUTATING]["webhooks"]
     assert entry["clientConfig"]["url"] == "https://10.0.0.7:9443/mutate"
+
+
+def test_where_the_webhook_audits_there_is_no_late_call(
+    fake: FakeCluster, run: Callable[..., Result]
+) -> None:
+    assert run("controller", "--policies", SHIPPED, "--mode", "audit", "--once").exit_code == 0
+    assert MUTATING in fake.objects
+    assert LATE not in fake.objects
+    assert run("controller", "--policies", SHIPPED, "--once").exit_code == 0
+    assert [entry["name"] for entry in fake.objects[LATE]["webhooks"]] == ["late.mutate.podgate.dev"]
+    assert run("controller", "--policies", SHIPPED, "--mode", "warn", "--once").exit_code == 0
+    assert fake.objects[LATE]["webhooks"] == []
 
 
 def test_cert_manager(fake: FakeCluster, run: Callable[..., Result]) -> None:

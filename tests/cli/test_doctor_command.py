@@ -34,6 +34,7 @@ PODS = "/api/v1/namespaces/default/pods"
 SERVICE = f"{SYSTEM}/services/podgate"
 SLICE = "/apis/discovery.k8s.io/v1/namespaces/podgate-system/endpointslices/podgate-1"
 DEPLOYMENT = "/apis/apps/v1/namespaces/podgate-system/deployments/podgate"
+CONTROLLER = f"{DEPLOYMENT}-controller"
 SECRET = f"{SYSTEM}/secrets/podgate-tls"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 STORAGE = "/apis/storage.k8s.io/v1/storageclasses"
@@ -162,7 +163,7 @@ def good(fake: FakeCluster, folder: Path, serve: Callable[[certs.Pair], Server])
     fake.put(SERVICE, {})
     endpoints = [{"addresses": [address]} for address in ("127.0.0.1", "127.0.0.2")]
     fake.put(SLICE, {"endpoints": endpoints, "ports": [{"port": port}]})
-    fake.put(DEPLOYMENT, {"spec": {"template": {"spec": {"containers": [{"args": ["serve", "--live"]}]}}}})
+    fake.put(DEPLOYMENT, deployment("serve", "--live"))
     for account in ("podgate", "podgate-controller"):
         fake.put(f"{SYSTEM}/serviceaccounts/{account}", {})
     for name in ("train", "interactive"):
@@ -243,6 +244,14 @@ def store(path: str, thing: Json) -> Callable[[FakeCluster], None]:
     return lambda fake: fake.put(path, thing)
 
 
+def deployment(*words: str) -> Json:
+    return {"spec": {"template": {"spec": {"containers": [{"args": list(words)}]}}}}
+
+
+def serves(*words: str) -> Callable[[FakeCluster], None]:
+    return store(DEPLOYMENT, deployment("serve", "--live", *words))
+
+
 def stop_answering(fake: FakeCluster) -> None:
     del fake.answers["POST", PODS]
 
@@ -316,12 +325,14 @@ FAULTS: dict[str, tuple[Callable[[FakeCluster], None], str, str, str]] = {
         "a dry run in namespace default shows no answer of podgate",
     ),
     "audit alone": (
-        change(DEPLOYMENT, lambda each: each["spec"]["template"]["spec"]["containers"][0]["args"].append("--mode=audit")),
-        "mode", "warn", "the server runs with --mode audit: whatever policy files say, they do no more",
+        serves("--mode=audit"), "mode", "warn", "the server runs with --mode audit: whatever policy files say, they do no more",
     ),
     "audit alone, in two words": (
-        change(DEPLOYMENT, lambda each: each["spec"]["template"]["spec"]["containers"][0]["args"].extend(["--mode", "warn"])),
-        "mode", "warn", "the server runs with --mode warn: whatever policy files say, they do no more",
+        serves("--mode", "warn"), "mode", "warn", "the server runs with --mode warn: whatever policy files say, they do no more",
+    ),
+    "a controller that registers for less": (
+        store(CONTROLLER, deployment("controller", "--mode=audit")), "mode", "warn",
+        "the server runs with no --mode, and the controller with --mode audit",
     ),
     "a pause": (
         store(PAUSE, {"data": {"until": IN_AN_HOUR, "policies": "a, b", "reason": "INC-7", "by": "jane"}}), "pause", "warn",
@@ -642,6 +653,56 @@ def test_where_no_policy_may_write_there_is_no_late_configuration(
     drop(LATE)(good)
     texts = [each["text"] for each in examine()[1] if each["check"] == "configurations"]
     assert not [text for text in texts if "zzz.gate.podgate.dev" in text or "late.mutate" in text]
+
+
+def of_configurations(found: list[Json]) -> list[tuple[str, str]]:
+    return [(each["level"], each["text"]) for each in found if each["check"] == "configurations"]
+
+
+@pytest.mark.parametrize("words", [["--mode=audit"], []], ids=["as the controller", "the controller without"])
+def test_where_the_server_audits_no_late_configuration_is_needed(
+    words: list[str], good: FakeCluster, examine: Examine
+) -> None:
+    drop(LATE)(good)
+    serves("--mode=audit")(good)
+    good.put(CONTROLLER, deployment("controller", *words))
+    code, found = examine()
+    differ = ["the server runs with --mode audit, and the controller with no --mode"]
+    assert (code, [each["text"] for each in found]) == (
+        0,
+        [
+            *([] if words else differ),
+            "the server runs with --mode audit: whatever policy files say, they do no more",
+        ],
+    )
+
+
+def test_by_hand_it_is_installed_for_the_mode_of_the_server(good: FakeCluster, examine: Examine) -> None:
+    drop(VALIDATING)(good)
+    serves("--mode", "warn")(good)
+    [todo] = [each["todo"] for each in examine()[1] if each["check"] == "configurations"]
+    assert todo == "podgate install --policies DIR --mode warn"
+
+
+@pytest.mark.parametrize("plant", [drop(LATE), change(LATE, lambda each: each.pop("webhooks"))])
+@pytest.mark.parametrize(
+    "hide",
+    [drop(DEPLOYMENT), lambda fake: fake.refused.update({DEPLOYMENT: 403}), serves("--mode=$(MODE)")],
+    ids=["no Deployment", "not to be read", "a variable"],
+)
+def test_where_the_mode_is_not_known_the_late_entry_may_be_needless(
+    hide: Callable[[FakeCluster], None],
+    plant: Callable[[FakeCluster], None],
+    good: FakeCluster,
+    examine: Examine,
+) -> None:
+    plant(good)
+    hide(good)
+    code, found = examine()
+    assert (code, {each["check"] for each in found if each["level"] == "unknown"}) == (3, {"mode"})
+    [(level, text)] = of_configurations(found)
+    assert level == "warn"
+    assert text.endswith(", unless the server runs with --mode")
 
 
 def test_what_to_do_stands_below_what_is_wrong(good: FakeCluster, run: Run, folder: Path) -> None:

@@ -180,6 +180,15 @@ def test_the_late_call_ends_with_the_policy_that_needs_it(
     assert install_it().output.count(": unchanged\n") == 3
 
 
+def test_where_the_server_audits_there_is_no_late_call(
+    install_it: Run, fake: FakeCluster, folder: Path
+) -> None:
+    setter(folder, "enforce")
+    lines = text(install_it("--mode", "audit"), folder)
+    assert LATE not in fake.objects
+    assert lines.endswith("Next: podgate install --policies policies --mode audit --enforce\n")
+
+
 def test_the_late_call_is_tried_in_a_dry_run(install_it: Run, fake: FakeCluster, folder: Path) -> None:
     setter(folder, "enforce")
     assert "zzz.gate.podgate.dev: created (dry run)\n" in install_it("--dry-run").output

@@ -118,6 +118,7 @@ class ScriptedServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # head and body are written apart: the second would wait 40 ms
 
             def setup(self) -> None:
                 super().setup()

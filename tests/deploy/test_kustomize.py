@@ -114,24 +114,27 @@ class TestEnforcement:
         "folder", [each for each in FOLDERS if each.name != "enforce"], ids=lambda f: f.name
     )
     def test_is_off_where_nobody_asked_for_it(self, folder: Path) -> None:
-        assert "--mode=audit" in container(named(rendered(folder), "Deployment", WEBHOOK))["args"]
+        for name in (WEBHOOK, CONTROLLER):
+            assert "--mode=audit" in container(named(rendered(folder), "Deployment", name))["args"]
         assert (
             of_kind(rendered(folder), "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration") == []
         )
 
-    def test_the_overlay_takes_away_the_ceiling_of_the_webhook(self) -> None:
+    @pytest.mark.parametrize(("name", "added"), [(WEBHOOK, []), (CONTROLLER, ["--enforce"])])
+    def test_the_overlay_takes_away_the_ceiling_of_both(self, name: str, added: list[str]) -> None:
         base, enforce = (
-            container(named(rendered(f), "Deployment", WEBHOOK))["args"]
+            container(named(rendered(f), "Deployment", name))["args"]
             for f in (BASE, KUSTOMIZE / "overlays/enforce")
         )
         assert [each for each in base if each not in enforce] == ["--mode=audit"]
-        assert [each for each in enforce if each not in base] == []
+        assert [each for each in enforce if each not in base] == added
 
-    def test_a_base_with_other_arguments_is_an_error_and_not_a_wrong_patch(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("number", [0, 1])
+    def test_a_base_with_other_arguments_is_an_error_and_not_a_wrong_patch(self, number: int) -> None:
         """The patch tests what it removes."""
         patch = yaml.safe_load((KUSTOMIZE / "components/enforce/kustomization.yaml").read_text())["patches"]
-        operations = yaml.safe_load(patch[0]["patch"])
-        assert [each["op"] for each in operations] == ["test", "remove"]
+        operations = yaml.safe_load(patch[number]["patch"])
+        assert [each["op"] for each in operations][:2] == ["test", "remove"]
         assert operations[0]["path"] == operations[1]["path"]
 
 

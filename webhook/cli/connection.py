@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from webhook.cli.folders import PathParameter, read_folders
+from webhook.cli.mode import ceiling
 from webhook.cli.site import read_site
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from webhook.policy import PolicySet
 
 NAMESPACE = "podgate-system"
+FORBIDDEN = 403
 
 kubeconfig_option = click.option(
     "--kubeconfig",
@@ -114,9 +116,18 @@ def read(api: Api, path: str) -> dict[str, Any] | None:
 
 
 def load_policies(
-    policies: Sequence[Path], kinds: Sequence[Path] = (), accelerators: Sequence[Path] = ()
+    policies: Sequence[Path],
+    kinds: Sequence[Path] = (),
+    accelerators: Sequence[Path] = (),
+    mode: str | None = None,
 ) -> PolicySet:
     """The policies, all of which must be good: a configuration for half of them would let the others be missed.
+
+    Args:
+        policies: their folders and files.
+        kinds: files of further kinds with pods.
+        accelerators: files of further accelerators.
+        mode: the most that a policy file may do, as at the webhook.
 
     Raises:
         PoliciesError: there is an error in them; all of them are said.
@@ -126,15 +137,20 @@ def load_policies(
     from webhook.policy import load_policy_set  # noqa: PLC0415
 
     site = read_site(kinds, accelerators)
-    loaded = load_policy_set(read_folders(policies), catalogue=site.catalogue, templates=site.templates)
+    loaded = load_policy_set(
+        read_folders(policies),
+        mode_ceiling=ceiling(mode),
+        catalogue=site.catalogue,
+        templates=site.templates,
+    )
     errors = [each for each in (*site.problems, *loaded.problems) if not each.is_warning]
     if errors:
         raise PoliciesError(f"the policies have errors\n{render_problems(errors)}".rstrip())
     return loaded.policy_set
 
 
-def stored_policies(api: Api, namespace: str) -> PolicySet | None:
-    """The policies in the deployment's ConfigMaps; None where they are elsewhere, or may not be read."""
+def stored_policies(api: Api, namespace: str, mode: str | None = None) -> PolicySet | None:
+    """The policies in the deployment's ConfigMaps, at most in a mode; None where they are elsewhere, or may not be read."""
     from webhook.cluster import ApiError  # noqa: PLC0415
     from webhook.policy import load_policy_set  # noqa: PLC0415
 
@@ -145,4 +161,4 @@ def stored_policies(api: Api, namespace: str) -> PolicySet | None:
         except ApiError:
             return None
         files += [(key, str(text).encode()) for key, text in (stored.get("data") or {}).items()]
-    return load_policy_set(files).policy_set if files else None
+    return load_policy_set(files, mode_ceiling=ceiling(mode)).policy_set if files else None

@@ -19,6 +19,7 @@ from webhook.cli.connection import connect, context_option, kubeconfig_option, n
 from webhook.cli.folders import PathParameter, read_folders
 from webhook.cli.inputs import fingerprint_with
 from webhook.cli.listening import bind_address, listen
+from webhook.cli.mode import ceiling, mode_option
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from webhook.controller.reconcile import Reconciler
     from webhook.controller.writing import Writer
     from webhook.policy import Loaded
+    from webhook.rules.base import Mode
 
 SERVICE = "podgate"
 PORT = 8080
@@ -74,6 +76,14 @@ class _Place(NamedTuple):
         return (host,) if host else service_names(self.service, self.namespace)
 
 
+class _Files(NamedTuple):
+    """What policies are read from."""
+
+    policies: tuple[Path, ...]
+    kinds: tuple[Path, ...]
+    accelerators: tuple[Path, ...]
+
+
 class _Source(NamedTuple):
     """Where certificates come from."""
 
@@ -87,6 +97,7 @@ class _Source(NamedTuple):
 @click.option("--policies", multiple=True, type=_FILE, metavar="DIR", help="Policies; repeatable.")
 @kinds_option
 @accelerators_option
+@mode_option
 @namespace_option
 @click.option("--service", default=SERVICE, show_default=True, metavar="NAME", help="The webhook's Service.")
 @click.option("--url", default="", metavar="URL", help="Where the webhook is, if it is not behind a Service.")
@@ -151,6 +162,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
     policies: tuple[Path, ...],
     kinds: tuple[Path, ...],
     accelerators: tuple[Path, ...],
+    mode: str | None,
     namespace: str,
     service: str,
     url: str,
@@ -192,7 +204,7 @@ def command(  # noqa: PLR0913, PLR0917  # one argument for each option
         certificate or f"{namespace}/{CERTIFICATE}",
         waits,
     )
-    followed = _follow(policies, kinds, accelerators)
+    followed = _follow(_Files(policies, kinds, accelerators), ceiling(mode))
     parts = _assemble(api, place, source, followed, excluded, may_block=enforce)
     if once:
         _look_once(parts)
@@ -340,16 +352,14 @@ def _certificates(api: Api, writer: Writer, place: _Place, source: _Source) -> C
     return OwnCertificates(api, writer, place.namespace, place.names, source.waits, look)
 
 
-def _follow(
-    policies: tuple[Path, ...], kinds: tuple[Path, ...], accelerators: tuple[Path, ...]
-) -> FollowedPolicies:
+def _follow(files: _Files, mode_ceiling: Mode) -> FollowedPolicies:
     from webhook.controller.policies import FollowedPolicies  # noqa: PLC0415
 
-    look = partial(fingerprint_with, policies, (*kinds, *accelerators))
-    return FollowedPolicies(partial(_read, policies, kinds, accelerators), look)
+    look = partial(fingerprint_with, files.policies, (*files.kinds, *files.accelerators))
+    return FollowedPolicies(partial(_read, files, mode_ceiling), look)
 
 
-def _read(policies: tuple[Path, ...], kinds: tuple[Path, ...], accelerators: tuple[Path, ...]) -> Loaded:
+def _read(files: _Files, mode_ceiling: Mode) -> Loaded:
     """Read all as the webhook does; of policies that would mean something else, for the site's own data has faults, none.
 
     Raises:
@@ -357,10 +367,15 @@ def _read(policies: tuple[Path, ...], kinds: tuple[Path, ...], accelerators: tup
     """
     from webhook.policy import Loaded, load_policy_set  # noqa: PLC0415
 
-    site = read_site(kinds, accelerators)
+    site = read_site(files.kinds, files.accelerators)
     if any(not problem.is_warning for problem in site.problems):
         return Loaded(load_policy_set([]).policy_set, tuple(site.problems))
-    return load_policy_set(read_folders(policies), catalogue=site.catalogue, templates=site.templates)
+    return load_policy_set(
+        read_folders(files.policies),
+        mode_ceiling=mode_ceiling,
+        catalogue=site.catalogue,
+        templates=site.templates,
+    )
 
 
 def _ask_for_rotation(api: Api, namespace: str) -> None:

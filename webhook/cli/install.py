@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from webhook.cli.connection import (
+    FORBIDDEN,
     NAMESPACE,
     ClusterError,
     connect,
@@ -17,6 +18,7 @@ from webhook.cli.connection import (
     said,
 )
 from webhook.cli.folders import PathParameter
+from webhook.cli.mode import mode_option
 from webhook.cli.probe import PATIENCE_SECONDS, blocked, probe
 from webhook.cli.site import accelerators_option, kinds_option
 from webhook.cli.targets import print_text
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
 SERVICE = f"{NAMESPACE}/podgate"
 SECRET = "podgate-tls"  # noqa: S105 - the name of one
 CA_KEY = "ca.crt"
-
-FORBIDDEN = 403
 
 TRIES = 5
 """Of one update: somebody else (the controller, cert-manager) may write in between."""
@@ -79,6 +79,7 @@ class _Change(NamedTuple):
 )
 @kinds_option
 @accelerators_option
+@mode_option
 @click.option(
     "--service", metavar="NS/NAME[:PORT]", help=f"The Service of podgate.  [default: {SERVICE}:443]"
 )
@@ -113,6 +114,7 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     policies: tuple[Path, ...],
     kinds: tuple[Path, ...],
     accelerators: tuple[Path, ...],
+    mode: str | None,
     service: str | None,
     url: str | None,
     ca_file: Path | None,
@@ -133,7 +135,7 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     probe has shown that podgate answers.
     """
     endpoint = _endpoint(service, url, ca_file)
-    policy_set = load_policies(policies, kinds, accelerators)
+    policy_set = load_policies(policies, kinds, accelerators, mode)
     if explain_scope:
         print_text(_scope_table(policy_set))
         return
@@ -144,7 +146,7 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
         api = connect(kubeconfig, context)
         installation = _Installation(api, policy_set, endpoint, excluded)
         installation.run(enforce, probe_namespace, dry_run=dry_run)
-    print_text(_epilogue(policy_set, policies, installation, dry_run=dry_run))
+    print_text(_epilogue(policy_set, policies, mode, installation, dry_run=dry_run))
 
 
 class _Installation:
@@ -447,7 +449,12 @@ def _wrapped(text: str, indent: int) -> list[str]:
 
 
 def _epilogue(
-    policy_set: PolicySet, policies: tuple[Path, ...], installation: _Installation, *, dry_run: bool
+    policy_set: PolicySet,
+    policies: tuple[Path, ...],
+    mode: str | None,
+    installation: _Installation,
+    *,
+    dry_run: bool,
 ) -> str:
     count = len(policy_set)
     said_count = f"{count} {'policy' if count == 1 else 'policies'}, hash {policy_set.hash}"
@@ -456,8 +463,13 @@ def _epilogue(
         outage = "an outage of podgate blocks what policies with failurePolicy: Fail concern"
     else:
         outage = "an outage of podgate blocks nothing"
-    folders = " ".join(f"--policies {path}" for path in policies)
-    again = f"podgate install {folders}"
+    again = " ".join(
+        [
+            "podgate install",
+            *(f"--policies {path}" for path in policies),
+            *([f"--mode {mode}"] if mode else []),
+        ]
+    )
     if dry_run:
         following = f"Next: {again}"
     elif fail and not installation.blocks:

@@ -16,6 +16,7 @@ from webhook.cli.folders import PathParameter, read_folders
 from webhook.cli.inputs import fingerprint_with, read_inputs
 from webhook.cli.languages import Languages
 from webhook.cli.listening import bind_address, listen
+from webhook.cli.mode import ceiling, mode_option
 from webhook.cli.site import accelerators_option, kinds_option, read_site
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ _FILE = PathParameter()
     help="Where to listen; without HOST on all addresses, IPv4 and IPv6.",
 )
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
-@click.option("--mode", type=click.Choice(["audit", "warn"]), help="The most that a policy file may do.")
+@mode_option
 @click.option(
     "--languages", type=Languages(), default="en", show_default=True, help="Of denials: en,zh or zh,en."
 )
@@ -211,10 +212,9 @@ class SiteDataError(click.ClickException):
 
 
 def _load(files: _Files, mode: str | None, languages: tuple[str, ...]) -> ServerState:
-    from webhook.rules.base import Mode  # noqa: PLC0415
     from webhook.server.state import ServerState, Sources  # noqa: PLC0415
 
-    read = partial(_read, files, Mode(mode) if mode else Mode.ENFORCE)
+    read = partial(_read, files, ceiling(mode))
     state = ServerState(Sources(read, files.fingerprint), languages)
     for problem in state.content.problems:
         click.echo(f"{'warning: ' if problem.is_warning else ''}{problem}", err=True)
@@ -223,7 +223,7 @@ def _load(files: _Files, mode: str | None, languages: tuple[str, ...]) -> Server
     return state
 
 
-def _read(files: _Files, ceiling: Mode) -> Content:
+def _read(files: _Files, mode_ceiling: Mode) -> Content:
     """Read everything anew, and make it ready to answer."""
     from webhook.policy import load_policy_set  # noqa: PLC0415
     from webhook.server.state import Content  # noqa: PLC0415
@@ -232,7 +232,7 @@ def _read(files: _Files, ceiling: Mode) -> Content:
     site = _read_site(files)
     loaded = load_policy_set(
         read_folders(files.policies),
-        mode_ceiling=ceiling,
+        mode_ceiling=mode_ceiling,
         catalogue=site.catalogue,
         templates=site.templates,
     )

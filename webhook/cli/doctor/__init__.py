@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from webhook.cli.connection import (
+    FORBIDDEN,
     connect,
     context_option,
     kubeconfig_option,
@@ -18,11 +20,12 @@ from webhook.cli.connection import (
     stored_policies,
 )
 from webhook.cli.doctor.findings import Finding, Level, exit_code, render_json, render_table
+from webhook.cli.doctor.mode import check_mode, read_modes
 from webhook.cli.doctor.place import Place
 from webhook.cli.doctor.policies import check_nodes, check_priority_classes, check_storage_classes
 from webhook.cli.doctor.registration import check_configurations, check_other_webhooks
 from webhook.cli.doctor.serving import check_certificate, check_endpoints, check_probe
-from webhook.cli.doctor.state import check_mode, check_pause, check_permissions
+from webhook.cli.doctor.state import check_pause, check_permissions
 from webhook.cli.site import accelerators_option, kinds_option
 from webhook.cli.targets import Target, TargetParameter, check_targets, write_results
 
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webhook.cluster import Api
-    from webhook.policy import PolicySet
     from webhook.registration import Configuration
 
     Check = Callable[[Place], Iterator[Finding]]
@@ -52,8 +54,6 @@ CHECKS: dict[str, Check] = {
 
 OF_CONFIGURATIONS = ("configurations", "endpoints", "certificate", "other webhooks")
 """The checks that follow from our own configurations."""
-
-FORBIDDEN = 403
 
 EPILOG = """\b
 Exit codes:
@@ -102,10 +102,17 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     podgate-policies and podgate-site. What may not be looked at is said to be unknown.
     """
     check_targets(targets)
-    given = load_policies(policies, kinds, accelerators) if policies else None
+    load_given = partial(load_policies, policies, kinds, accelerators) if policies else None
+    if load_given:
+        load_given()  # what is wrong with them is said without a cluster, too
     with said():
         api = connect(kubeconfig, context)
-        place = _place(api, namespace, given, probe_namespace)
+        modes = read_modes(api, namespace)
+        policy_set = (
+            load_given(modes.webhook) if load_given else stored_policies(api, namespace, modes.webhook)
+        )
+        stored, refused = _stored(api)
+        place = Place(api, namespace, stored, policy_set, modes, probe_namespace, refused)
         findings = [finding for name, check in CHECKS.items() for finding in _made(name, check, place)]
     renderers = {
         "table": lambda colour: render_table(findings, colour=colour),
@@ -115,8 +122,8 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     click.get_current_context().exit(exit_code(findings))
 
 
-def _place(api: Api, namespace: str, given: PolicySet | None, probe_namespace: str) -> Place:
-    """What the checks look at.
+def _stored(api: Api) -> tuple[dict[Configuration, dict[str, Any]], str]:
+    """Our configurations that are there, and why they could not be read, "" if they could.
 
     Raises:
         ApiError: there is no cluster; a permission that is lacking is no error.
@@ -125,7 +132,6 @@ def _place(api: Api, namespace: str, given: PolicySet | None, probe_namespace: s
     from webhook.registration import CONFIGURATIONS  # noqa: PLC0415
 
     stored: dict[Configuration, dict[str, Any]] = {}
-    refused = ""
     try:
         for which in CONFIGURATIONS:
             if found := read(api, which.path):
@@ -133,9 +139,8 @@ def _place(api: Api, namespace: str, given: PolicySet | None, probe_namespace: s
     except ApiError as error:
         if error.status != FORBIDDEN:
             raise
-        refused = error.message
-    policy_set = given or stored_policies(api, namespace)
-    return Place(api, namespace, stored, policy_set, probe_namespace, refused)
+        return stored, error.message
+    return stored, ""
 
 
 def _made(name: str, check: Check, place: Place) -> Iterator[Finding]:

@@ -11,11 +11,14 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from webhook.cli.doctor.mode import Modes
     from webhook.cluster import Api
     from webhook.policy import PolicySet
     from webhook.registration import Configuration
 
 HTTPS = 443
+WEBHOOK = "podgate"
+CONTROLLER = "podgate-controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +28,15 @@ class Place:
     Attributes:
         stored: the configurations that are there.
         refused: why the configurations could not be read, "" if they could.
-        policy_set: the policies that are loaded, None where they are not known.
+        policy_set: the policies that are loaded, at most in the server's mode; None where they are not known.
+        modes: what the Deployments say of it.
     """
 
     api: Api
     namespace: str
     stored: Mapping[Configuration, dict[str, Any]]
     policy_set: PolicySet | None
+    modes: Modes
     probe_namespace: str
     refused: str = ""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from webhook.cli.connection import MUTATING, VALIDATING, read
 from webhook.cli.doctor.findings import Finding, Level
-from webhook.cli.doctor.place import Place, bundle_of, mapping, name_of, service_of, webhooks
+from webhook.cli.doctor.place import CONTROLLER, Place, bundle_of, mapping, name_of, service_of, webhooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 CHECK = "configurations"
 INSTALL = "podgate install --policies DIR"
-CONTROLLER = "podgate-controller"
 COMPARED = ("rules", "matchConditions")
 
 
@@ -40,21 +39,23 @@ def _missing(place: Place, repair: str) -> Iterator[Finding]:
     for which in CONFIGURATIONS:
         is_late = which.name == LATE_NAME
         is_needed = not is_late if wanted is None else bool(wanted[which])
-        if is_needed and which not in place.stored:
-            late = " once more, after other webhooks" if is_late else ""
-            yield Finding(CHECK, Level.FAIL, f"there is no {which}: podgate is not asked{late}", repair)
+        if not is_needed or which in place.stored:
+            continue
+        text = f"there is no {which}: podgate is not asked{' once more, after other webhooks' if is_late else ''}"
+        yield _absent(place, text, repair, is_late=is_late)
+
+
+def _absent(place: Place, text: str, repair: str, *, is_late: bool) -> Finding:
+    """What policies need and is not there; the late entry is for policies that enforce, which `--mode` can forbid."""
+    if is_late and place.modes.webhook is None:
+        return Finding(CHECK, Level.WARN, f"{text}, unless the server runs with --mode", repair)
+    return Finding(CHECK, Level.FAIL, text, repair)
 
 
 def _repair(place: Place) -> str:
     """Who makes the configurations what they should be: the controller, where one is deployed."""
-    from webhook.cluster import ApiError  # noqa: PLC0415
-
-    path = f"/apis/apps/v1/namespaces/{place.namespace}/deployments/{CONTROLLER}"
-    try:
-        if read(place.api, path) is None:
-            return INSTALL
-    except ApiError:  # what is wrong is known all the same
-        return INSTALL
+    if place.modes.controller is None:
+        return INSTALL + (f" --mode {place.modes.webhook}" if place.modes.webhook else "")
     return (
         f"the controller does that within seconds, unless there is a pause; its log says what keeps it from it: "
         f"kubectl -n {place.namespace} logs deployment/{CONTROLLER}"
@@ -65,7 +66,7 @@ def _incomplete(place: Place, repair: str) -> Iterator[Finding]:
     for name, entry in place.entries.items():
         if not bundle_of(entry):
             text = f"{name} has no caBundle, so that every call of it fails"
-            todo = f"{INSTALL} --ca-file FILE" if repair == INSTALL else repair
+            todo = f"{repair} --ca-file FILE" if repair.startswith(INSTALL) else repair
             yield Finding(CHECK, Level.FAIL, text, todo)
         if entry.get("objectSelector") not in (None, {}):
             text = f"{name} has an objectSelector: whoever writes an object can exempt it by a label"
@@ -74,6 +75,8 @@ def _incomplete(place: Place, repair: str) -> Iterator[Finding]:
 
 def _outdated(place: Place, repair: str) -> Iterator[Finding]:
     """Entries that are called for other things than the policies need."""
+    from webhook.registration import MUTATE_LATE  # noqa: PLC0415
+
     wanted = _wanted(place)
     if wanted is None:
         yield Finding(
@@ -87,7 +90,8 @@ def _outdated(place: Place, repair: str) -> Iterator[Finding]:
     for entry in (entry for which in place.stored for entry in wanted[which]):
         name = entry["name"]
         if name not in stored:
-            yield Finding(CHECK, Level.FAIL, f"{name} is missing, and policies need it", repair)
+            text = f"{name} is missing, and policies need it"
+            yield _absent(place, text, repair, is_late=name == MUTATE_LATE)
             continue
         differing = [key for key in COMPARED if stored[name].get(key) != entry[key]]
         if differing:

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webhook.cli.connection import read
 from webhook.cli.doctor.findings import Finding, Level
-from webhook.cli.doctor.place import Place, mapping
+from webhook.cli.doctor.place import CONTROLLER, WEBHOOK, Place, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PERMISSIONS = "permissions"
-MODE = "mode"
 PAUSE = "pause"
-
-WEBHOOK = "podgate"
-CONTROLLER = "podgate-controller"
 
 
 class _Permission(NamedTuple):
@@ -112,38 +108,6 @@ def _is_allowed(place: Place, permission: _Permission) -> bool:
     }
     answer = place.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
     return mapping(answer.get("status")).get("allowed") is True
-
-
-def check_mode(place: Place) -> Iterator[Finding]:
-    """The most that policies may do, by the arguments of the Deployment."""
-    path = f"/apis/apps/v1/namespaces/{place.namespace}/deployments/{WEBHOOK}"
-    deployment = read(place.api, path)
-    if deployment is None:
-        text = f"there is no Deployment {WEBHOOK} in namespace {place.namespace}: the mode of the server is not known"
-        yield Finding(MODE, Level.UNKNOWN, text, "another namespace: --namespace NS")
-        return
-    template = mapping(mapping(deployment.get("spec")).get("template"))
-    containers = mapping(template.get("spec")).get("containers") or ()
-    words = [
-        str(word) for each in containers for word in (*(each.get("command") or ()), *(each.get("args") or ()))
-    ]
-    mode = _option(words, "--mode")
-    if mode:
-        text = f"the server runs with --mode {mode}: whatever policy files say, they do no more"
-        yield Finding(
-            MODE, Level.WARN, text, "when what is audited looks right: deploy/kustomize/overlays/enforce"
-        )
-    else:
-        yield Finding(MODE, Level.OK, "policies do what their files say")
-
-
-def _option(words: list[str], name: str) -> str:
-    for index, word in enumerate(words):
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-        if word == name:
-            return words[index + 1] if index + 1 < len(words) else ""
-    return ""
 
 
 def check_pause(place: Place) -> Iterator[Finding]:
