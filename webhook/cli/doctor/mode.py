@@ -38,8 +38,8 @@ def check_mode(place: Place) -> Iterator[Finding]:
     mode, registered = place.modes
     if mode is None:
         text = (
-            f"Deployment {WEBHOOK} in namespace {place.namespace} is not there, you may not read it, or its --mode is a variable: "
-            "the mode of the server is not known"
+            f"Deployment {WEBHOOK} in namespace {place.namespace} is not there, you may not read it, or its --mode is "
+            "a variable: the mode of the server is not known"
         )
         yield Finding(CHECK, Level.UNKNOWN, text, "another namespace: --namespace NS")
         return
