@@ -151,4 +151,4 @@ def test_a_process_that_is_gone_is_a_finding_and_replaced(
 
 
 def test_memory_is_measured_as_the_image_keeps_it() -> None:
-    assert image_environment() == {"MALLOC_TRIM_THRESHOLD_": "131072"}
+    assert image_environment() == {"MALLOC_TRIM_THRESHOLD_": "1048576"}
