@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.client import Json, path_of, path_to
 from tests.e2e.cluster import ALICE
+from tests.e2e.neighbour import neighbour
 from tests.e2e.podgate import SHIPPED, write_policies
 from tests.e2e.registration import patient
 from tests.e2e.waiting import wait_for
@@ -215,6 +216,31 @@ def test_what_each_replace_overwrites(
         thing["metadata"]["labels"] = {"replace": name}
         cluster.client(ALICE).create(thing)
     assert [class_of(cluster, namespace, name) for name in REPLACES] == expected
+
+
+def label_by_wish(thing: Json) -> list[Json]:
+    """What another webhook knows of a claim."""
+    return [{"op": "add", "path": "/metadata/labels", "value": {"replace": "always"}}]
+
+
+def test_who_writes_our_annotations_on_a_claim_himself_keeps_nothing_from_us(
+    cluster: Cluster,
+    namespace: str,
+    start_podgate: Callable[..., Podgate],
+    register: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    """No policy matches before another webhook adds the label, and the late entry is not called for what carries a record."""
+    register(
+        start_podgate((write_policies(tmp_path / "policies", policy("always", "always")),)), change=patient
+    )
+    forged = {"podgate.dev/policies": "0123456789ab", "own": "z"}
+    with neighbour(cluster, tmp_path / "later", label_by_wish, resource="persistentvolumeclaims"):
+        cluster.client(ALICE).create(claim("c", namespace, annotations=forged, storageClassName=STANDARD))
+    stored = cluster.admin.read("PersistentVolumeClaim", namespace, "c")
+    assert stored["spec"]["storageClassName"] == BLOCK
+    assert forged["podgate.dev/policies"] != stored["metadata"]["annotations"].get("podgate.dev/policies")
+    assert stored["metadata"]["annotations"]["own"] == "z"
 
 
 def ephemeral(name: str, mode: str = ONE, **spec: Any) -> Json:

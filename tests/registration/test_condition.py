@@ -410,6 +410,23 @@ def test_a_forged_record_alone_is_not_for_the_late_entry(name: str) -> None:
     assert not is_called(entry, pod(meta={"annotations": {name: "x"}}), request_of())
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("resource", ["persistentvolumeclaims", "jobs.batch", "pytorchjobs.kubeflow.org"])
+def test_a_forged_record_is_asked_about_when_anything_is_created(resource: str, name: str) -> None:
+    """Else the late entry would not be called for what another webhook adds to it."""
+    match = {"namespaces": ["other"]}
+    kinds = ["jobs.batch", "pytorchjobs.kubeflow.org"]
+    policies = load(
+        policy("one", STORAGE, match=match), policy("two", PLACE, match=match, templates={"mutate": kinds})
+    )
+    thing = {"kind": "Any", "metadata": {"name": "c", "annotations": {name: "x"}}, "spec": {}}
+    plain = {"kind": "Any", "metadata": {"name": "c"}, "spec": {}}
+    first = entries_of(policies)[MUTATE]
+    assert is_called(first, thing, request_of(resource))
+    assert not is_called(first, plain, request_of(resource))
+    assert not is_called(first, thing, request_of(resource, "UPDATE"), plain)
+
+
 def deployment(template: Json, kind: str = "Deployment") -> Json:
     inner = {"metadata": template["metadata"], "spec": template["spec"]}
     spec: Json = {"template": inner}

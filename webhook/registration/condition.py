@@ -79,6 +79,8 @@ def match_condition(policy_set: PolicySet, entry: Entry) -> str:
         found = arms[0][1]
     else:
         found = any_of(all_of((is_any_of(resources), condition)) for resources, condition in arms)
+    if entry.mutating and not entry.late and found != TRUE:
+        found = any_of((found, _carries_record()))
     return found if len(found) <= MOST_CHARACTERS else TRUE
 
 
@@ -107,7 +109,6 @@ def _of_pods(policy_set: PolicySet, entry: Entry, typed: Mapping[str, str]) -> s
             asked["all"].places if "all" in asked else "false",
             *_of_pod(asked, policy_set),
             *_of_containers(asked, policy_set),
-            *([_carries_record()] if entry.mutating and not entry.late else []),
         ]
     )
     if found in (TRUE, "false"):
@@ -279,6 +280,6 @@ def _is_of_framework() -> str:
 
 
 def _carries_record() -> str:
-    """Whether a new pod carries what only podgate may write; it is taken away."""
-    carries = f"{listed(NAMES)}.exists(k, k in {ANNOTATIONS})"
-    return all_of(('request.operation == "CREATE"', is_any_of((POD,)), carries))
+    """Whether a new object carries what only podgate may write; it is taken away before the late call is decided."""
+    carries = f"{listed(NAMES)}.exists(k, k in object.?metadata.?annotations.orValue({{}}))"
+    return all_of(('request.operation == "CREATE"', carries))
