@@ -145,6 +145,18 @@ def test_an_object_that_is_not_there_is_deleted(connect: Callable[..., tuple[Api
         api.get(PATH)
 
 
+def test_an_object_that_is_not_there_is_none_and_what_may_not_be_read_is_an_error(
+    connect: Callable[..., tuple[Api, ScriptedServer]],
+) -> None:
+    api, server = connect(lambda _, reply: reply.json(404, status(404, "NotFound", "gone")))
+    assert api.find(PATH) is None
+    server.answer = lambda _, reply: reply.json(200, {"kind": "ConfigMap"})
+    assert api.find(PATH) == {"kind": "ConfigMap"}
+    server.answer = lambda _, reply: reply.json(403, status(403, "Forbidden", "no"))
+    with pytest.raises(ApiError, match="403 Forbidden"):
+        api.find(PATH)
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "said", "expected"),
     [

@@ -83,6 +83,14 @@ class FakeApi:
         self.after("GET", path)
         return found
 
+    def find(self, path: str) -> Json | None:
+        try:
+            return self.get(path)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
+
     def create(self, path: str, body: Json, *, dry_run: bool = False) -> Json:
         del dry_run
         self.before("POST", path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -99,22 +99,6 @@ def connect(kubeconfig: Path | None, context: str | None) -> Api:
         raise ConfigurationError(error.message) from error
 
 
-def read(api: Api, path: str) -> dict[str, Any] | None:
-    """An object, None where there is none.
-
-    Raises:
-        ApiError: it could not be had.
-    """
-    from webhook.cluster import ApiError  # noqa: PLC0415
-
-    try:
-        return api.get(path)
-    except ApiError as error:
-        if error.status == 404:
-            return None
-        raise
-
-
 def load_policies(
     policies: Sequence[Path],
     kinds: Sequence[Path] = (),
@@ -157,7 +141,7 @@ def stored_policies(api: Api, namespace: str, mode: str | None = None) -> Policy
     files: list[tuple[str, bytes]] = []
     for name in POLICIES:
         try:
-            stored = read(api, f"/api/v1/namespaces/{namespace}/configmaps/{name}") or {}
+            stored = api.find(f"/api/v1/namespaces/{namespace}/configmaps/{name}") or {}
         except ApiError:
             return None
         files += [(key, str(text).encode()) for key, text in (stored.get("data") or {}).items()]

@@ -14,7 +14,6 @@ from webhook.cli.connection import (
     context_option,
     kubeconfig_option,
     load_policies,
-    read,
     said,
 )
 from webhook.cli.folders import PathParameter
@@ -168,7 +167,7 @@ class _Installation:
         """
         from webhook.registration import CONFIGURATIONS  # noqa: PLC0415
 
-        stored = [read(self._api, which.path) for which in CONFIGURATIONS]
+        stored = [self._api.find(which.path) for which in CONFIGURATIONS]
         self._endpoint = self._with_ca(stored)
         blocking = _blocking(stored)
         asked = blocking is not None if enforce is None else enforce
@@ -278,7 +277,7 @@ class _Installation:
     def _change(self, which: Configuration, wanted: dict[str, Any]) -> _Change:
         from webhook.registration import merged  # noqa: PLC0415
 
-        stored = read(self._api, which.path)
+        stored = self._api.find(which.path)
         result = merged(stored, wanted)
         for entry in result.get("webhooks", ()):
             if not entry["clientConfig"].get("caBundle"):
@@ -335,7 +334,7 @@ def _stored_ca(api: Api, endpoint: Endpoint) -> bytes:
     if not endpoint.service:
         return b""
     try:
-        secret = read(api, f"/api/v1/namespaces/{endpoint.service[0]}/secrets/{SECRET}") or {}
+        secret = api.find(f"/api/v1/namespaces/{endpoint.service[0]}/secrets/{SECRET}") or {}
     except ApiError as error:
         if error.status != FORBIDDEN:
             raise

@@ -13,7 +13,6 @@ from webhook.cli.connection import (
     context_option,
     kubeconfig_option,
     namespace_option,
-    read,
     said,
     stored_policies,
 )
@@ -137,7 +136,7 @@ def _begin(api: Api, namespace: str, policies: tuple[str, ...], until: datetime,
         "by": _user(api),
     }
     path = _path(namespace)
-    stored = read(api, path)
+    stored = api.find(path)
     if stored is None:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": data}
         api.create(path.rpartition("/")[0], body)
@@ -152,7 +151,7 @@ def _begin(api: Api, namespace: str, policies: tuple[str, ...], until: datetime,
 
 def _finish(api: Api, namespace: str) -> str:
     path = _path(namespace)
-    if read(api, path) is None:
+    if api.find(path) is None:
         return "There is no pause.\n"
     api.delete(path)
     return "The pause is over: policies do what they say.\n"

@@ -13,7 +13,6 @@ from webhook.cli.connection import (
     context_option,
     kubeconfig_option,
     namespace_option,
-    read,
     said,
 )
 from webhook.cli.targets import print_text
@@ -99,7 +98,7 @@ def _remove_once(api: Api, which: Configuration, *, dry_run: bool) -> str:
     from webhook.registration import without_ours  # noqa: PLC0415
 
     would = " (dry run)" if dry_run else ""
-    stored = read(api, which.path)
+    stored = api.find(which.path)
     others = without_ours(stored or {})
     if stored is None or (others and len(others) == len(stored["webhooks"])):
         return ""
@@ -117,7 +116,7 @@ def _stop_controller(api: Api, namespace: str, *, dry_run: bool) -> bool:
 
     path, shown = _deployment(namespace), f"Deployment {CONTROLLER}"
     try:
-        stored = read(api, path)
+        stored = api.find(path)
         if stored is None or (stored.get("spec") or {}).get("replicas") == 0:
             return False
         api.merge_patch(path, {"spec": {"replicas": 0}}, dry_run=dry_run)
@@ -136,7 +135,7 @@ def _wait_for_end(api: Api, namespace: str) -> None:
     """Until no pod is left, and nobody leads: a pod that ends is no replica any more, and writes on."""
     end = time.monotonic() + CONTROLLER_SECONDS
     while time.monotonic() < end:
-        stored = read(api, _deployment(namespace)) or {}
+        stored = api.find(_deployment(namespace)) or {}
         if not (stored.get("status") or {}).get("replicas") and not _holder(api, namespace):
             return
         time.sleep(STEP_SECONDS)
@@ -144,7 +143,7 @@ def _wait_for_end(api: Api, namespace: str) -> None:
 
 def _holder(api: Api, namespace: str) -> str:
     """Who leads as a controller at this moment, "" if nobody."""
-    lease = read(api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{CONTROLLER}") or {}
+    lease = api.find(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{CONTROLLER}") or {}
     spec: dict[str, Any] = lease.get("spec") or {}
     try:
         renewed = datetime.fromisoformat(str(spec.get("renewTime")))

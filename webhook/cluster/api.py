@@ -94,6 +94,19 @@ class Api:
         """
         return self._ask("GET", path, query)
 
+    def find(self, path: str) -> dict[str, Any] | None:
+        """An object, None where there is none.
+
+        Raises:
+            ApiError: It could not be had.
+        """
+        try:
+            return self.get(path)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
+
     def create(self, path: str, body: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create an object (POST to its collection).
 

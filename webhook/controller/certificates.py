@@ -30,7 +30,6 @@ from webhook.controller.objects import (
     read_serving,
     serving_secret,
 )
-from webhook.controller.writing import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -125,8 +124,8 @@ class OwnCertificates:
         Raises:
             CertificatesError: The CA, which somebody else stored, cannot sign.
         """
-        serving_object = read(self._api, f"{self._collection}/{SERVING_SECRET}")
-        authority_object = read(self._api, f"{self._collection}/{AUTHORITY_SECRET}")
+        serving_object = self._api.find(f"{self._collection}/{SERVING_SECRET}")
+        authority_object = self._api.find(f"{self._collection}/{AUTHORITY_SECRET}")
         serving, published = read_serving(serving_object)
         authority = read_authority(authority_object)
         seen = Seen(bundles, serving, published, authority, self._names)

@@ -12,7 +12,6 @@ import structlog
 from certs.rotate import split_bundle
 from webhook.controller.contest import Contest
 from webhook.controller.objects import decoded, encoded, items, mapping
-from webhook.controller.writing import read
 from webhook.registration import CONFIGURATIONS, ENTRY_NAMES, merged
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class Configurations:
         Raises:
             ApiError: One cannot be read.
         """
-        return Stored(tuple(read(self._api, which.path) for which in CONFIGURATIONS))
+        return Stored(tuple(self._api.find(which.path) for which in CONFIGURATIONS))
 
     def write(self, stored: Stored, bundle: bytes, annotations: Mapping[str, str]) -> bool:
         """Write what differs.

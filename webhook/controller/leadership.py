@@ -11,7 +11,6 @@ import structlog
 
 from webhook.cluster import ApiError
 from webhook.controller.lease import RENEW_SECONDS, Candidate, Look, held, lease_object, next_step, saw
-from webhook.controller.writing import read
 
 if TYPE_CHECKING:
     from webhook.cluster import Api
@@ -80,7 +79,7 @@ class Leadership:
         Raises:
             ApiError: The Lease cannot be read or written.
         """
-        lease = read(self._api, f"{self._collection}/{LEASE}")
+        lease = self._api.find(f"{self._collection}/{LEASE}")
         self._candidate = saw(self._candidate, lease, time.monotonic())
         action = next_step(self._candidate, time.monotonic())
         if isinstance(action, Look):
@@ -120,7 +119,7 @@ class Leadership:
 
     def _give_back(self, identity: str) -> None:
         try:
-            lease = read(self._api, f"{self._collection}/{LEASE}")
+            lease = self._api.find(f"{self._collection}/{LEASE}")
             if lease is not None and lease.get("spec", {}).get("holderIdentity") == identity:
                 self._write(lease, "")
         except ApiError as error:

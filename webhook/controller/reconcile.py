@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from webhook.controller.certificates import CertificatesError, OwnCertificates
-from webhook.controller.writing import read
 from webhook.policy.pause import CONFIG_MAP, PauseError, parse_pause
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ class Reconciler:
 
     def _pause(self) -> Pause | None:
         """The pause in force; one that cannot be read is none, and is said."""
-        configmap = read(self._api, self._pause_path)
+        configmap = self._api.find(self._pause_path)
         if configmap is None:
             return None
         try:

@@ -62,17 +62,3 @@ class Writer:
         self._count(kind)
         log.info("stored", kind=kind, name=metadata.get("name"), reason=reason)
         return True
-
-
-def read(api: Api, path: str) -> dict[str, Any] | None:
-    """The object, None where there is none.
-
-    Raises:
-        ApiError: It cannot be read.
-    """
-    try:
-        return api.get(path)
-    except ApiError as error:
-        if error.status == 404:
-            return None
-        raise

@@ -15,7 +15,6 @@ from webhook.cli.connection import (
     load_policies,
     namespace_option,
     policies_option,
-    read,
     said,
     stored_policies,
 )
@@ -134,7 +133,7 @@ def _stored(api: Api) -> tuple[dict[Configuration, dict[str, Any]], str]:
     stored: dict[Configuration, dict[str, Any]] = {}
     try:
         for which in CONFIGURATIONS:
-            if found := read(api, which.path):
+            if found := api.find(which.path):
                 stored[which] = found
     except ApiError as error:
         if error.status != FORBIDDEN:

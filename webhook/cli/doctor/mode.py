@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from webhook.cli.connection import FORBIDDEN, read
+from webhook.cli.connection import FORBIDDEN
 from webhook.cli.doctor.findings import Finding, Level
 from webhook.cli.doctor.place import CONTROLLER, WEBHOOK, Place, mapping
 from webhook.cli.mode import MODES
@@ -62,7 +62,7 @@ def _mode(api: Api, namespace: str, name: str) -> str | None:
     from webhook.cluster import ApiError  # noqa: PLC0415
 
     try:
-        deployment = read(api, f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+        deployment = api.find(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
     except ApiError as error:
         if error.status != FORBIDDEN:
             raise

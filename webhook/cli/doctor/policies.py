@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webhook.cli.connection import read
 from webhook.cli.doctor.findings import Finding, Level
 from webhook.cli.doctor.place import Place, mapping, name_of
 
@@ -71,7 +70,7 @@ def _classes(
     place: Place, check: str, path: str, named: Mapping[str, set[str]], allowed: Mapping[str, set[str]]
 ) -> Iterator[Finding]:
     """Classes that are named and lacking: given ones are a fault, allowed ones only curious."""
-    lacking = [name for name in sorted({*named, *allowed}) if read(place.api, f"{path}/{name}") is None]
+    lacking = [name for name in sorted({*named, *allowed}) if place.api.find(f"{path}/{name}") is None]
     for name in lacking:
         policies = ", ".join(sorted(named.get(name) or allowed[name]))
         level, verb = (Level.FAIL, "give") if name in named else (Level.WARN, "allow")

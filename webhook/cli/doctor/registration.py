@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webhook.cli.connection import MUTATING, VALIDATING, read
+from webhook.cli.connection import MUTATING, VALIDATING
 from webhook.cli.doctor.findings import Finding, Level
 from webhook.cli.doctor.place import CONTROLLER, Place, bundle_of, mapping, name_of, service_of, webhooks
 
@@ -180,4 +180,4 @@ def _subjects(entry: dict[str, Any]) -> list[str]:
 
 
 def _exists(place: Place, service: tuple[str, str]) -> bool:
-    return read(place.api, f"/api/v1/namespaces/{service[0]}/services/{service[1]}") is not None
+    return place.api.find(f"/api/v1/namespaces/{service[0]}/services/{service[1]}") is not None

@@ -7,7 +7,6 @@ import ssl
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from webhook.cli.connection import read
 from webhook.cli.doctor.findings import Finding, Level
 from webhook.cli.doctor.place import Place, address_of, bundle_of, decoded, mapping, service_of
 
@@ -87,7 +86,7 @@ def _of_secret(place: Place, service: tuple[str, str], bundle: bytes) -> Finding
     from certs.rotate import split_bundle  # noqa: PLC0415
 
     namespace, name = service
-    stored = read(place.api, f"/api/v1/namespaces/{namespace}/secrets/{SECRET}")
+    stored = place.api.find(f"/api/v1/namespaces/{namespace}/secrets/{SECRET}")
     if stored is None:
         text = f"no replica can be reached from here, and there is no Secret {namespace}/{SECRET} to look at"
         return Finding(CERTIFICATE, Level.UNKNOWN, text, "run podgate doctor in a pod of the cluster")
@@ -156,7 +155,7 @@ def check_endpoints(place: Place) -> Iterator[Finding]:
             yield Finding(ENDPOINTS, Level.OK, "the entries name a URL: there is no Service to look at")
         return
     shown = "/".join(service)
-    if read(place.api, f"/api/v1/namespaces/{service[0]}/services/{service[1]}") is None:
+    if place.api.find(f"/api/v1/namespaces/{service[0]}/services/{service[1]}") is None:
         todo = "deploy podgate, or run podgate uninstall"
         yield Finding(ENDPOINTS, Level.FAIL, f"there is no Service {shown}, and the entries name it", todo)
         return

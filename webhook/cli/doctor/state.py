@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from webhook.cli.connection import read
 from webhook.cli.doctor.findings import Finding, Level
 from webhook.cli.doctor.place import CONTROLLER, WEBHOOK, Place, mapping
 
@@ -90,7 +89,7 @@ def _watched(place: Place) -> Iterator[_Permission]:
 
 
 def _has_account(place: Place, name: str) -> bool:
-    return read(place.api, f"/api/v1/namespaces/{place.namespace}/serviceaccounts/{name}") is not None
+    return place.api.find(f"/api/v1/namespaces/{place.namespace}/serviceaccounts/{name}") is not None
 
 
 def _is_allowed(place: Place, permission: _Permission) -> bool:
@@ -114,7 +113,7 @@ def check_pause(place: Place) -> Iterator[Finding]:
     """Whether a pause is in force, or was meant to be."""
     from webhook.policy.pause import CONFIG_MAP, PauseError, parse_pause  # noqa: PLC0415
 
-    stored = read(place.api, f"/api/v1/namespaces/{place.namespace}/configmaps/{CONFIG_MAP}")
+    stored = place.api.find(f"/api/v1/namespaces/{place.namespace}/configmaps/{CONFIG_MAP}")
     if stored is None:
         yield Finding(PAUSE, Level.OK, "there is none")
         return
