@@ -687,8 +687,12 @@ def test_by_hand_it_is_installed_for_the_mode_of_the_server(good: FakeCluster, e
 @pytest.mark.parametrize("plant", [drop(LATE), change(LATE, lambda each: each.pop("webhooks"))])
 @pytest.mark.parametrize(
     "hide",
-    [drop(DEPLOYMENT), lambda fake: fake.refused.update({DEPLOYMENT: 403}), serves("--mode=$(MODE)")],
-    ids=["no Deployment", "not to be read", "a variable"],
+    [
+        drop(DEPLOYMENT),
+        *(lambda fake, code=code: fake.refused.update({DEPLOYMENT: code}) for code in (403, 500)),
+        serves("--mode=$(MODE)"),
+    ],
+    ids=["no Deployment", "not to be read", "a fault", "a variable"],
 )
 def test_where_the_mode_is_not_known_the_late_entry_may_be_needless(
     hide: Callable[[FakeCluster], None],

@@ -107,9 +107,7 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     with said():
         api = connect(kubeconfig, context)
         modes = read_modes(api, namespace)
-        policy_set = (
-            load_given(modes.webhook) if load_given else stored_policies(api, namespace, modes.webhook)
-        )
+        policy_set = load_given(modes.served) if load_given else stored_policies(api, namespace, modes.served)
         stored, refused = _stored(api)
         place = Place(api, namespace, stored, policy_set, modes, probe_namespace, refused)
         findings = [finding for name, check in CHECKS.items() for finding in _made(name, check, place)]

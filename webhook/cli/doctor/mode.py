@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from webhook.cli.connection import FORBIDDEN
 from webhook.cli.doctor.findings import Finding, Level
 from webhook.cli.doctor.place import CONTROLLER, WEBHOOK, Place, mapping
 from webhook.cli.mode import MODES
@@ -15,46 +14,59 @@ if TYPE_CHECKING:
     from webhook.cluster import Api
 
 CHECK = "mode"
+KNOWN = {"", *MODES}
 
 
 class Modes(NamedTuple):
-    """`--mode` of both processes: "" where it is not given, None where nobody can say."""
+    """`--mode` of both processes: "" where it is not given, None where the Deployment is not there or cannot be read."""
 
     webhook: str | None
     controller: str | None
+
+    @property
+    def served(self) -> str | None:
+        """What the webhook does, None where nobody can say: `$(MODE)` is a variable of its container."""
+        return self.webhook if self.webhook in KNOWN else None
+
+    @property
+    def differ(self) -> bool:
+        """Whether calls are registered for another mode than the webhook's."""
+        return {self.webhook, self.controller} <= KNOWN and self.webhook != self.controller
 
 
 def read_modes(api: Api, namespace: str) -> Modes:
     """What the Deployments say.
 
     Raises:
-        ApiError: there is no cluster; a permission that is lacking is no error.
+        ApiError: nobody answers; an answer that is a refusal is no error.
     """
     return Modes(*(_mode(api, namespace, name) for name in (WEBHOOK, CONTROLLER)))
 
 
 def check_mode(place: Place) -> Iterator[Finding]:
     """Whether policies do what their files say, and are registered for what they do."""
-    mode, registered = place.modes
+    mode = place.modes.served
     if mode is None:
         text = (
-            f"Deployment {WEBHOOK} in namespace {place.namespace} is not there, you may not read it, or its --mode is "
+            f"Deployment {WEBHOOK} in namespace {place.namespace} is not there, cannot be read, or its --mode is "
             "a variable: the mode of the server is not known"
         )
         yield Finding(CHECK, Level.UNKNOWN, text, "another namespace: --namespace NS")
         return
-    if registered not in (None, mode):
-        text = f"the server runs with {_shown(mode)}, and the controller with {_shown(registered)}"
+    if place.modes.differ:
+        text = (
+            f"the server runs with {_shown(mode)}, and the controller with {_shown(place.modes.controller)}"
+        )
         yield Finding(CHECK, Level.WARN, text, "give both the same, as the overlays of deploy/kustomize do")
     if mode:
         text = f"the server runs with {_shown(mode)}: whatever policy files say, they do no more"
         todo = "when what is audited looks right: deploy/kustomize/overlays/enforce"
         yield Finding(CHECK, Level.WARN, text, todo)
-    elif registered in (None, mode):
+    elif not place.modes.differ:
         yield Finding(CHECK, Level.OK, "policies do what their files say")
 
 
-def _shown(mode: str) -> str:
+def _shown(mode: str | None) -> str:
     return f"--mode {mode}" if mode else "no --mode"
 
 
@@ -64,7 +76,7 @@ def _mode(api: Api, namespace: str, name: str) -> str | None:
     try:
         deployment = api.find(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
     except ApiError as error:
-        if error.status != FORBIDDEN:
+        if not error.status:
             raise
         return None
     if deployment is None:
@@ -74,8 +86,7 @@ def _mode(api: Api, namespace: str, name: str) -> str | None:
     words = [
         str(word) for each in containers for word in (*(each.get("command") or ()), *(each.get("args") or ()))
     ]
-    mode = _option(words, "--mode")
-    return mode if mode in ("", *MODES) else None  # such as $(MODE), a variable of the container
+    return _option(words, "--mode")
 
 
 def _option(words: list[str], name: str) -> str:

@@ -47,7 +47,7 @@ def _missing(place: Place, repair: str) -> Iterator[Finding]:
 
 def _absent(place: Place, text: str, repair: str, *, is_late: bool) -> Finding:
     """What policies need and is not there; the late entry is for policies that enforce, which `--mode` can forbid."""
-    if is_late and place.modes.webhook is None:
+    if is_late and place.modes.served is None:
         return Finding(CHECK, Level.WARN, f"{text}, unless the server runs with --mode", repair)
     return Finding(CHECK, Level.FAIL, text, repair)
 
@@ -55,7 +55,7 @@ def _absent(place: Place, text: str, repair: str, *, is_late: bool) -> Finding:
 def _repair(place: Place) -> str:
     """Who makes the configurations what they should be: the controller, where one is deployed."""
     if place.modes.controller is None:
-        return INSTALL + (f" --mode {place.modes.webhook}" if place.modes.webhook else "")
+        return INSTALL + (f" --mode {place.modes.served}" if place.modes.served else "")
     return (
         f"the controller does that within seconds, unless there is a pause; its log says what keeps it from it: "
         f"kubectl -n {place.namespace} logs deployment/{CONTROLLER}"
