@@ -84,12 +84,10 @@ class FakeApi:
         return found
 
     def find(self, path: str) -> Json | None:
-        try:
-            return self.get(path)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return None
+        self.before("GET", path)
+        found = self.cluster.find(path)
+        self.after("GET", path)
+        return found
 
     def create(self, path: str, body: Json, *, dry_run: bool = False) -> Json:
         del dry_run

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from webhook.cli.doctor.findings import Finding, Level
-from webhook.cli.doctor.place import CONTROLLER, WEBHOOK, Place, mapping
-from webhook.cli.mode import MODES
+from webhook.cli.doctor.place import CONTROLLER, WEBHOOK, Modes, Place, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,24 +13,6 @@ if TYPE_CHECKING:
     from webhook.cluster import Api
 
 CHECK = "mode"
-KNOWN = {"", *MODES}
-
-
-class Modes(NamedTuple):
-    """`--mode` of both processes: "" where it is not given, None where the Deployment is not there or cannot be read."""
-
-    webhook: str | None
-    controller: str | None
-
-    @property
-    def served(self) -> str | None:
-        """What the webhook does, None where nobody can say: `$(MODE)` is a variable of its container."""
-        return self.webhook if self.webhook in KNOWN else None
-
-    @property
-    def differ(self) -> bool:
-        """Whether calls are registered for another mode than the webhook's."""
-        return {self.webhook, self.controller} <= KNOWN and self.webhook != self.controller
 
 
 def read_modes(api: Api, namespace: str) -> Modes:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
+
+from webhook.cli.mode import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from webhook.cli.doctor.mode import Modes
     from webhook.cluster import Api
     from webhook.policy import PolicySet
     from webhook.registration import Configuration
@@ -19,6 +20,24 @@ if TYPE_CHECKING:
 HTTPS = 443
 WEBHOOK = "podgate"
 CONTROLLER = "podgate-controller"
+KNOWN_MODES = {"", *MODES}
+
+
+class Modes(NamedTuple):
+    """`--mode` of both processes: "" where it is not given, None where the Deployment is not there or cannot be read."""
+
+    webhook: str | None
+    controller: str | None
+
+    @property
+    def served(self) -> str | None:
+        """What the webhook does, None where nobody can say: `$(MODE)` is a variable of its container."""
+        return self.webhook if self.webhook in KNOWN_MODES else None
+
+    @property
+    def differ(self) -> bool:
+        """Whether calls are registered for another mode than the webhook's."""
+        return {self.webhook, self.controller} <= KNOWN_MODES and self.webhook != self.controller
 
 
 @dataclass(frozen=True, slots=True)
