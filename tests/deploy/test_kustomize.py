@@ -129,12 +129,14 @@ class TestEnforcement:
         assert [each for each in base if each not in enforce] == ["--mode=audit"]
         assert [each for each in enforce if each not in base] == added
 
-    @pytest.mark.parametrize("number", [0, 1])
-    def test_a_base_with_other_arguments_is_an_error_and_not_a_wrong_patch(self, number: int) -> None:
+    @pytest.mark.parametrize(("number", "words"), [(0, ["test", "remove"]), (1, ["test", "remove", "add"])])
+    def test_a_base_with_other_arguments_is_an_error_and_not_a_wrong_patch(
+        self, number: int, words: list[str]
+    ) -> None:
         """The patch tests what it removes."""
         patch = yaml.safe_load((KUSTOMIZE / "components/enforce/kustomization.yaml").read_text())["patches"]
         operations = yaml.safe_load(patch[number]["patch"])
-        assert [each["op"] for each in operations][:2] == ["test", "remove"]
+        assert [each["op"] for each in operations] == words
         assert operations[0]["path"] == operations[1]["path"]
 
 
