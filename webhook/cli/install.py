@@ -462,13 +462,8 @@ def _epilogue(
         outage = "an outage of podgate blocks what policies with failurePolicy: Fail concern"
     else:
         outage = "an outage of podgate blocks nothing"
-    again = " ".join(
-        [
-            "podgate install",
-            *(f"--policies {path}" for path in policies),
-            *([f"--mode {mode}"] if mode else []),
-        ]
-    )
+    folders = " ".join(f"--policies {path}" for path in policies)
+    again = f"podgate install {folders}{f' --mode {mode}' if mode else ''}"
     if dry_run:
         following = f"Next: {again}"
     elif fail and not installation.blocks:

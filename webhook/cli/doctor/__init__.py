@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -101,13 +100,13 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     podgate-policies and podgate-site. What may not be looked at is said to be unknown.
     """
     check_targets(targets)
-    load_given = partial(load_policies, policies, kinds, accelerators) if policies else None
-    if load_given:
-        load_given()  # what is wrong with them is said without a cluster, too
+    given = load_policies(policies, kinds, accelerators) if policies else None
     with said():
         api = connect(kubeconfig, context)
         modes = read_modes(api, namespace)
-        policy_set = load_given(modes.served) if load_given else stored_policies(api, namespace, modes.served)
+        if given and modes.served:
+            given = load_policies(policies, kinds, accelerators, modes.served)
+        policy_set = given or stored_policies(api, namespace, modes.served)
         stored, refused = _stored(api)
         place = Place(api, namespace, stored, policy_set, modes, probe_namespace, refused)
         findings = [finding for name, check in CHECKS.items() for finding in _made(name, check, place)]
