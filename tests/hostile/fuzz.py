@@ -25,6 +25,7 @@ import orjson
 from tests.admission.wire import check_answer, patch_of
 from tests.hostile.apart import Apart, Here, silence
 from tests.hostile.fuzz_seeds import SETS, mutated, seeds
+from webhook.server.reviews import MAX_BODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,6 +93,7 @@ class Fuzzer:
         code, answer = self._timed(policies, path, body)
         self.summary.counts[f"{path} {code}"] += 1
         assert code in CODES, f"code {code}"
+        assert (code == 413) is (len(body) > MAX_BODY), f"code {code} for {len(body)} bytes"
         if code != 200:
             assert orjson.loads(answer)["code"] == code
             return
@@ -124,12 +126,17 @@ class Fuzzer:
         ] += 1
 
     def _check_twice(self, policies: str, asked: Any, response: Any) -> None:
-        """The patch applies, and a second call for what comes of it changes nothing."""
+        """The patch applies, and a second call for what comes of it changes nothing, if it is not too large by now."""
         if "patch" not in response:
             return
         asked["request"]["object"] = jsonpatch.apply_patch(asked["request"]["object"], patch_of(response))
-        answer = self._application.post(policies, "/mutate", orjson.dumps(asked))
-        assert answer.code == 200, f"code {answer.code} at the second call"
+        body = orjson.dumps(asked)
+        answer = self._application.post(policies, "/mutate", body)
+        code = 413 if len(body) > MAX_BODY else 200
+        assert answer.code == code, f"code {answer.code} at the second call, of {len(body)} bytes"
+        if code == 413:
+            self.summary.counts["too large when patched"] += 1
+            return
         again = patch_of(orjson.loads(answer.body)["response"])
         assert not again, f"the second call changes {again[:3]}"
 

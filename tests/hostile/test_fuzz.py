@@ -14,6 +14,7 @@ from tests.hostile.apart import Apart, Here, image_environment
 from tests.hostile.fuzz_seeds import SETS, every_type, mutated
 from tests.hostile.objects import review
 from webhook.rules.base import MutatingRule, Rule, ValidatingRule
+from webhook.server.reviews import MAX_BODY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,6 +42,35 @@ def test_a_set_has_every_type_of_rule() -> None:
 @pytest.mark.parametrize("policies", SETS)
 def test_an_honest_review_is_no_finding(policies: str, path: str, fuzzer: fuzz.Fuzzer) -> None:
     assert fuzzer.fault(policies, path, WHOLE) == ""
+
+
+def filled_up_to(size: int) -> bytes:
+    """The review with an annotation that makes it as long as that."""
+    asked = review(training_pod())
+    notes = asked["request"]["object"]["metadata"].setdefault("annotations", {})
+    notes["example.com/note"] = ""
+    notes["example.com/note"] = "x" * (size - len(orjson.dumps(asked)))
+    return orjson.dumps(asked)
+
+
+@pytest.mark.parametrize("more", [-100, 0, 1])
+def test_a_review_about_as_large_as_is_taken_is_no_finding(more: int, fuzzer: fuzz.Fuzzer) -> None:
+    before = fuzzer.summary.counts["too large when patched"]
+    body = filled_up_to(MAX_BODY + more)
+    assert len(body) == MAX_BODY + more
+    assert fuzzer.fault("shipped", "/mutate", body) == ""
+    assert fuzzer.summary.counts["too large when patched"] - before == (more <= 0)
+
+
+def test_another_limit_than_said_is_a_finding(fuzzer: fuzz.Fuzzer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhook.server.reviews.MAX_BODY", len(WHOLE) - 1)
+    assert f"code 413 for {len(WHOLE)} bytes" in fuzzer.fault("shipped", "/mutate", WHOLE)
+    monkeypatch.setattr("webhook.server.reviews.MAX_BODY", len(WHOLE))
+    assert "code 413 at the second call" in fuzzer.fault("shipped", "/mutate", WHOLE)
+    monkeypatch.setattr("webhook.server.reviews.MAX_BODY", MAX_BODY + 1)
+    assert f"code 200 for {MAX_BODY + 1} bytes" in fuzzer.fault(
+        "shipped", "/mutate", filled_up_to(MAX_BODY + 1)
+    )
 
 
 def test_the_same_seed_sends_the_same_reviews() -> None:
