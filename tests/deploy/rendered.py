@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from tests.deploy.dockerfile import ROOT
-from tests.e2e.controlplane.build import NotThereError, find
+from tests.e2e.controlplane.build import find
+from tests.e2e.go_program import NotThereError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,8 @@ import pytest
 
 from tests.e2e.cluster import facts_of
 from tests.e2e.control_plane import CONTROLLERS, SCHEDULER, ControlPlane, running_control_plane
-from tests.e2e.controlplane.build import NotThereError, Programs, find
+from tests.e2e.controlplane.build import Programs, find
+from tests.e2e.go_program import NotThereError
 from tests.e2e.kubelet import kubelets
 from tests.e2e.podgate import PROGRAM, SETTLED, SHIPPED, SITE, Podgate
 from tests.e2e.registration import patient, registered
