@@ -51,6 +51,7 @@ KINDS: Mapping[str, tuple[str, str, bool]] = {
     "EndpointSlice": ("/apis/discovery.k8s.io/v1", "endpointslices", True),
     "PriorityClass": ("/apis/scheduling.k8s.io/v1", "priorityclasses", False),
     "StorageClass": ("/apis/storage.k8s.io/v1", "storageclasses", False),
+    "Certificate": ("/apis/cert-manager.io/v1", "certificates", True),
     "Role": ("/apis/rbac.authorization.k8s.io/v1", "roles", True),
     "RoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "rolebindings", True),
     "ClusterRole": ("/apis/rbac.authorization.k8s.io/v1", "clusterroles", False),

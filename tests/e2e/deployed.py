@@ -130,6 +130,12 @@ class Nodes:
         with self._lock:
             self._running[WEBHOOK].signal(signal.SIGCONT)
 
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Nothing is brought and nothing started meanwhile: a kubelet may take a minute to bring a Secret."""
+        with self._lock:
+            yield
+
     def log(self, name: str) -> str:
         """What a Deployment's processes wrote, "" where none was started."""
         path = self._log(name)
