@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import ssl
 import subprocess
 import sys
 import threading
+from base64 import b64decode
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
+import certs
+from certs.rotate import is_issued_by
 from tests.e2e.client import HOST, ApiError, Json
 from tests.e2e.cluster import ALICE, ROOT, Cluster
 from tests.e2e.load import Load
@@ -331,6 +336,53 @@ def test_uninstall_and_then_no_replica_is_left(
         replicas.wait_for_ends()
         load.wait_until(load.seconds + 1)
     load.check()
+
+
+def test_a_ca_that_is_given_as_a_file_is_handed_over(
+    cluster: Cluster,
+    namespace: str,
+    replicas: Replicas,
+    controlled: Callable[[Path], None],
+    tmp_path: Path,
+) -> None:
+    """As docs/operations.md says: both CAs first, then the pair, then the new CA alone. A broken file changes nothing."""
+    folder = write_policies(tmp_path / "policies", policy("train", "Fail", *map(verified, SETTERS), CAP))
+    for _ in range(2):
+        replicas.add(folder, options=live(replicas))
+    controlled(folder)
+    file, old, new = tmp_path / "ca.crt", replicas.ca, certs.new_ca(now=datetime.now(UTC))
+    wait_for(lambda: set(bundles(cluster)) == {old.certificate}, "the old CA is trusted")
+    replicas.ca = new
+    with load_on(cluster, namespace, what_is_missing) as load:
+        for given in (old.certificate + new.certificate, b"half a fi"):
+            file.write_bytes(given)
+            wait_for(
+                lambda: set(bundles(cluster)) == {old.certificate + new.certificate}, "both are trusted", 30
+            )
+        wait_for(
+            lambda: "holds no PEM certificate" in (tmp_path / "controller.log").read_text(), "it is said", 30
+        )
+        for replica in replicas.running:
+            replica.new_certificate()
+            wait_for(partial(serves_pair_of, replica, new.certificate), "the new pair is served", 30)
+        file.write_bytes(new.certificate)
+        wait_for(lambda: set(bundles(cluster)) == {new.certificate}, "the new CA alone is trusted", 60)
+        load.wait_until(load.seconds + 5)
+    load.check()
+    assert is_blocking(cluster)
+
+
+def bundles(cluster: Cluster) -> list[bytes]:
+    """Of our entries."""
+    there = [cluster.admin.get(path) for path in PATHS if cluster.admin.exists(path)]
+    return [
+        b64decode(entry["clientConfig"]["caBundle"]) for each in there for entry in each.get("webhooks", ())
+    ]
+
+
+def serves_pair_of(replica: Replica, ca: bytes) -> bool:
+    """Whether its certificate is signed by that CA."""
+    return is_issued_by(ssl.get_server_certificate((replica.host, replica.port)).encode(), ca)
 
 
 def podgate_command(cluster: Cluster, *words: str) -> None:
