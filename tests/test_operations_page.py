@@ -50,9 +50,9 @@ def test_a_command_is_found_with_its_heading() -> None:
     assert list(commands(text)) == [("One", "a b"), ("One", "c"), ("Two", "d | e")]
 
 
-RULES: list[dict[str, Any]] = yaml.safe_load(text_of("deploy/prometheus/rules.yaml"))["spec"]["groups"][0][
-    "rules"
-]
+RULES: list[dict[str, Any]] = yaml.safe_load(text_of("deploy/prometheus/prometheusrule-podgate.yaml"))[
+    "spec"
+]["groups"][0]["rules"]
 LINK = re.compile(r"\[(.*?)\]\(.*?\)")
 
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import ExitStack, suppress
+from base64 import b64decode
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 import orjson
 import pytest
+import yaml
 
 from tests.e2e.client import HOST, ApiError, Json, path_of
 from tests.e2e.cluster import ADMIN, ROOT, Ran
-from tests.e2e.deployed import NAMESPACE, WEBHOOK, Nodes, endpoint_slice
+from tests.e2e.deployed import CONTROLLER, NAMESPACE, WEBHOOK, Nodes, endpoint_slice
 from tests.e2e.podgate import STOP_SECONDS
 from tests.e2e.registration import LATE, LATE_NAME, NAME, PATHS
 from tests.e2e.waiting import stays, wait_for
@@ -236,6 +240,27 @@ def audits(walk: Walk, ran: Ran) -> None:
     )
     assert not walk.blocks()
     assert not walk.asks_late()
+    assert "podgate_build_info{" in scraped(walk, WEBHOOK, walk.nodes.port)
+    assert "podgate_controller_leader " in scraped(walk, CONTROLLER, walk.nodes.health_port)
+
+
+def scraped(walk: Walk, name: str, port: int) -> str:
+    """What Prometheus gets that asks as the PodMonitor says."""
+    monitor = yaml.safe_load((ROOT / f"deploy/prometheus/podmonitor-{name}.yaml").read_text())
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    if endpoint.get("scheme") != "https":
+        with urllib.request.urlopen(f"http://{HOST}:{port}{endpoint['path']}", timeout=5) as answer:
+            return str(answer.read(), "utf-8")
+    tls = endpoint["tlsConfig"]
+    secret = walk.cluster.admin.read("Secret", NAMESPACE, tls["ca"]["secret"]["name"])["data"]
+    context = ssl.create_default_context(cadata=b64decode(secret[tls["ca"]["secret"]["key"]]).decode())
+    connection = http.client.HTTPSConnection(HOST, port, timeout=5, context=context)
+    connection.sock = context.wrap_socket(
+        socket.create_connection((HOST, port), timeout=5), server_hostname=tls["serverName"]
+    )
+    with closing(connection):
+        connection.request("GET", endpoint["path"])
+        return str(connection.getresponse().read(), "utf-8")
 
 
 def finds_one_fault(walk: Walk, ran: Ran) -> None:
