@@ -137,8 +137,10 @@ class Fuzzer:
         if code == 413:
             self.summary.counts["too large when patched"] += 1
             return
-        again = patch_of(orjson.loads(answer.body)["response"])
-        assert not again, f"the second call changes {again[:3]}"
+        repeated = orjson.loads(answer.body)["response"]
+        again = patch_of(repeated)
+        # Where what a client forged as podgate's record broke an expression, that is mended by the first patch.
+        assert not again or failed(response) != failed(repeated), f"the second call changes {again[:3]}"
 
     def _check_parts(self, policies: str, body: bytes, response: Any) -> None:
         """`/validate` allows what both of its parts allow."""
@@ -147,6 +149,12 @@ class Fuzzer:
             for path in ("/validate/fail", "/validate/ignore")
         ]
         assert response["allowed"] is all(part["response"]["allowed"] for part in parts), "the parts disagree"
+
+
+def failed(response: Any) -> set[str]:
+    """The rules that could not be evaluated."""
+    told = ", ".join((response.get("auditAnnotations") or {}).values())
+    return {each for each in told.split(", ") if each.endswith(" error")}
 
 
 def reviews(seed: int) -> Iterator[tuple[str, str, bytes]]:

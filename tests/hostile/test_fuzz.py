@@ -44,6 +44,16 @@ def test_an_honest_review_is_no_finding(policies: str, path: str, fuzzer: fuzz.F
     assert fuzzer.fault(policies, path, WHOLE) == ""
 
 
+def test_a_rule_that_a_forged_record_broke_may_change_something_the_second_time(fuzzer: fuzz.Fuzzer) -> None:
+    """Text is all that an API server lets through there."""
+    metadata = {"name": "p", "namespace": "training", "annotations": {"podgate.dev/changes": 2**64 - 1}}
+    spec = {"containers": [{"name": "app0", "image": "registry.local/x:1"}]}
+    body = orjson.dumps(review({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+    answer = fuzzer._application.post("every", "/mutate", body)
+    assert fuzz.failed(orjson.loads(answer.body)["response"]) == {"others/r0 error"}
+    assert fuzzer.fault("every", "/mutate", body) == ""
+
+
 def filled_up_to(size: int) -> bytes:
     """The review with an annotation that makes it as long as that."""
     asked = review(training_pod())
