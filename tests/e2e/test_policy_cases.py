@@ -5,14 +5,13 @@ Every object is tried by dry runs: with podgate in the way, and without it what 
 
 from __future__ import annotations
 
-import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pytest
 
-from tests.e2e.client import KINDS, ApiError, Json, path_of
+from tests.e2e.client import KINDS, ApiError, Json
+from tests.e2e.dry_runs import changed, tried
 from tests.policies.case_files import (
     SHIPPED,
     Case,
@@ -22,9 +21,8 @@ from tests.policies.case_files import (
     files_of,
     objects_in,
     policy_set_of,
-    without_record,
 )
-from webhook.engine import Gate, review
+from webhook.engine import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,14 +33,8 @@ if TYPE_CHECKING:
     from tests.e2e.podgate import Podgate
 
 PREREQUISITES = objects_in(SHIPPED / "prerequisites")
-RANDOM = re.compile(r"kube-api-access-[a-z0-9]{5}")
-"""The volume of the ServiceAccount's token has a name of its own each time."""
-
 REFUSED_BEFORE = frozenset({"allowed-priorities: a bare number", "gpu-limits: half a GPU"})
 """Objects that the API server refuses itself, before it asks anybody: only `podgate check` gets to see them."""
-
-UNORDERED = frozenset({"tolerations", "volumes", "volumeMounts"})
-VOLATILE = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation")
 
 
 def is_servable(case: Case) -> bool:
@@ -99,37 +91,9 @@ def furnish(cluster: Cluster, case: Case) -> None:
             cluster.add_priority_class(thing["metadata"]["name"], thing["value"], **more)
 
 
-def tried(cluster: Cluster, thing: Json) -> tuple[Json | ApiError, tuple[str, ...]]:
-    """What would be stored, or the refusal; and the warnings."""
-    try:
-        answer = cluster.admin.call(
-            "POST", path_of(thing["kind"], thing["metadata"]["namespace"]), thing, dryRun="All"
-        )
-    except ApiError as refusal:
-        return refusal, ()
-    return _comparable(answer.body), answer.warnings
-
-
-def _comparable(thing: Json) -> Json:
-    """Without what differs each time, and in one order: the API server adds its own to lists before or after we do."""
-    found: Json = orjson.loads(RANDOM.sub("kube-api-access", orjson.dumps(thing).decode()))
-    for key in (*VOLATILE, *(["name"] if "generateName" in found["metadata"] else [])):
-        found["metadata"].pop(key, None)
-    for holder in _holders(found.get("spec", {})):
-        for key in UNORDERED & holder.keys():
-            holder[key] = sorted(holder[key], key=orjson.dumps)
-    return without_record(found)
-
-
-def _holders(spec: Json) -> list[Json]:
-    return [spec, *spec.get("initContainers", []), *spec.get("containers", [])]
-
-
 def checked(case: Case) -> Json:
     """The object after what `podgate check` would do to it."""
-    outcome = review(Gate(policy_set_of(files_of(case)), facts_of(case, SHIPPED)), case.request())
-    found: Json = orjson.loads(orjson.dumps(without_record(outcome.object or {})))
-    return found
+    return changed(Gate(policy_set_of(files_of(case)), facts_of(case, SHIPPED)), case.request())[0]
 
 
 def faults(
