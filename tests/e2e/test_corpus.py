@@ -112,7 +112,7 @@ def test_real_manifests_are_stored_or_refused_as_podgate_check_says(
 ) -> None:
     facts = facts_of(cluster) if with_nodes else list(prerequisites())
     gate = Gate(policy_set_of(policy_files(SHIPPED, SITE)), Facts.from_objects(facts))
-    things = {name: sent(thing, namespace) for name, thing in objects()}
+    things = {f"{number} {name}": sent(thing, namespace) for number, (name, thing) in enumerate(objects())}
     taken = {
         name: thing for name, thing in things.items() if not isinstance(tried(cluster, thing)[0], ApiError)
     }
