@@ -137,7 +137,7 @@ def site(
 def test_cert_manager_makes_the_pair_and_writes_every_ca_bundle(site: Site) -> None:
     cluster = site.cluster
     assert is_issued(cluster, NAMESPACE, SERVING)
-    assert site.bundles() == {site.secret(TLS)["ca.crt"]}
+    wait_for(lambda: site.bundles() == {site.secret(TLS)["ca.crt"]}, "every entry has been written")
     assert {cluster.admin.get(path)["metadata"]["annotations"][INJECT] for path in PATHS} == {
         f"{NAMESPACE}/{SERVING}"
     }
