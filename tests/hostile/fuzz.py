@@ -140,7 +140,7 @@ class Fuzzer:
         repeated = orjson.loads(answer.body)["response"]
         again = patch_of(repeated)
         # Where what a client forged as podgate's record broke an expression, that is mended by the first patch.
-        assert not again or failed(response) != failed(repeated), f"the second call changes {again[:3]}"
+        assert not again or failed(repeated) < failed(response), f"the second call changes {again[:3]}"
 
     def _check_parts(self, policies: str, body: bytes, response: Any) -> None:
         """`/validate` allows what both of its parts allow."""
